@@ -1,0 +1,190 @@
+"""The session file, version 1: ``sessions/<id>.json``, UTF-8 JSON, one object.
+
+Fields of the published format, always there::
+
+    id                 the session's id (``gitsession.ids``)
+    status             created | running | paused | completed
+    backend, model     what does the work; ``model`` is null where the backend has none
+    task               the task's text, exactly as given
+    task_hash          "sha256:" + lower-case hex of the task's UTF-8; may be cut short, compare by the shorter
+    files              the files the task is about, relative to the worktree, in the order given
+    created_at         UTC, ISO 8601 with a Z
+    updated_at         the moment of the last entry folded in
+    workflow           "do" (analysis, implementation, review)
+    current_phase      the phase it is in, or null
+    phases_completed   phases that ended, in order
+    checkpoints        list of checkpoints, ``index`` 0, 1, 2 …:
+        index, timestamp, phase, description
+        files_changed      paths (``gitsession.paths``) that differ from the checkpoint before; at most
+                           1,000 are listed, ``files_changed_total`` then says how many there are
+        tokens_used        {input, output} since the checkpoint before
+    context            conversation_history, accumulated_changes ({path, status} net since the base),
+                       working_branch (the branch when last run)
+    cost               total_tokens; estimated_cost_usd, null when any part of it is unknown
+    metadata           git_branch, git_commit (7 digits), working_dir, os (darwin|linux|windows),
+                       wrapper_version, task_hash, start_time, backend, model: as at creation, never changed
+
+Ours::
+
+    schema_version     1; a reader that meets a higher number must not write the file
+    repository         worktree, git_dir, common_dir (absolute paths), object_format: which repository it is
+    base               {commit, tree, head}: the commit before the first change, null until it is taken
+    command            the ``command`` backend's program and arguments
+    priority           higher is recovered first; 0 by default
+    pause_reason       why it is paused, null otherwise
+    runs               one object a run: started_at, ended_at (null while it runs), end
+    journal            {seq, offset}: up to where ``<id>.journal`` is folded in
+    cost.pending       tokens used since the last checkpoint
+    cost.unpriced_tokens, cost.priced_usd   what makes estimated_cost_usd null, and the sum of what is known
+
+    and in a checkpoint
+        commit, tree       hex ids; null in a session that has no repository
+        capture            "scan" (the whole working tree was looked at) or "paths" (only files known to differ)
+        trigger            agent | phase | settled | interval | manual | pause | end | resume | restore
+        changes            {path, status: added|modified|deleted|type} for each of files_changed
+        skipped            {path, reason} for what was left out of the tree
+        empty_dirs         directories without any file, which a git tree cannot hold
+        meta               commit on refs/pinable-meta/<id> with exact bytes that git's filters would change, or null
+        restored_from      the index this checkpoint's files were restored from, or null
+
+Unknown fields are kept, at every level, and written back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+MAX_LISTED_CHANGES = 1000
+
+
+class Record(BaseModel):
+    """Base of all parts: unknown fields survive."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class TokensUsed(Record):
+    input: int = Field(default=0, ge=0)
+    output: int = Field(default=0, ge=0)
+
+
+class Change(Record):
+    path: str
+    status: str
+
+
+class SkippedPath(Record):
+    path: str
+    reason: str
+
+
+class Checkpoint(Record):
+    index: int = Field(ge=0)
+    timestamp: str
+    phase: str | None = None
+    description: str
+    files_changed: list[str] = Field(default_factory=list)
+    tokens_used: TokensUsed = Field(default_factory=TokensUsed)
+    commit: str | None = None
+    tree: str | None = None
+    capture: str | None = None
+    trigger: str | None = None
+    changes: list[Change] = Field(default_factory=list)
+    files_changed_total: int | None = None
+    skipped: list[SkippedPath] = Field(default_factory=list)
+    empty_dirs: list[str] = Field(default_factory=list)
+    meta: str | None = None
+    restored_from: int | None = None
+
+
+class Context(Record):
+    conversation_history: list[Any] = Field(default_factory=list)
+    accumulated_changes: list[Any] = Field(default_factory=list)
+    working_branch: str | None = None
+
+
+class Cost(Record):
+    total_tokens: int = 0
+    estimated_cost_usd: float | None = None
+
+
+class Metadata(Record):
+    git_branch: str | None = None
+    git_commit: str | None = None
+    working_dir: str
+    os: str
+    wrapper_version: str
+
+
+class Repository(Record):
+    worktree: str
+    git_dir: str
+    common_dir: str
+    object_format: str = "sha1"
+
+
+class Base(Record):
+    commit: str
+    tree: str
+    head: str | None = None
+
+
+class Run(Record):
+    started_at: str
+    ended_at: str | None = None
+    end: str | None = None
+
+
+class Session(Record):
+    """One session as its file holds it; see the module's docstring for each field."""
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    status: str
+    backend: str
+    model: str | None = None
+    task: str
+    task_hash: str
+    files: list[str] = Field(default_factory=list)
+    created_at: str
+    updated_at: str
+    workflow: str | None = "do"
+    current_phase: str | None = None
+    phases_completed: list[str] = Field(default_factory=list)
+    checkpoints: list[Checkpoint] = Field(default_factory=list)
+    context: Context = Field(default_factory=Context)
+    cost: Cost = Field(default_factory=Cost)
+    metadata: Metadata
+    repository: Repository | None = None
+    base: Base | None = None
+    command: list[str] | None = None
+    priority: int = 0
+    pause_reason: str | None = None
+    runs: list[Run] = Field(default_factory=list)
+
+    @property
+    def last_checkpoint(self) -> Checkpoint | None:
+        return self.checkpoints[-1] if self.checkpoints else None
+
+
+def task_hash(task: str) -> str:
+    """``sha256:`` and the hex digest of the task's UTF-8."""
+    return "sha256:" + hashlib.sha256(task.encode("utf-8")).hexdigest()
+
+
+def same_task(a: str, b: str) -> bool:
+    """Whether two task hashes agree, compared by the shorter of them."""
+    a, b = a.removeprefix("sha256:"), b.removeprefix("sha256:")
+    length = min(len(a), len(b))
+    return length > 0 and a[:length] == b[:length]
+
+
+def timestamp(moment: float | None = None) -> str:
+    """A moment (Unix seconds; now by default) as the session file writes it: UTC, whole seconds, ``Z``."""
+    at = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
