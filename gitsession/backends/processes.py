@@ -1,0 +1,146 @@
+"""Processes that belong to a session, found by the mark in their environment and by parentage.
+
+A backend that starts programs gives each the session's id in ``PINABLE_SESSION_ID``, which their children inherit.
+Ids are unique only within one ``PINABLE_HOME``, so that has to agree as well.  Never counted: this process, its
+ancestors (a session may be resumed from inside itself), and other users' processes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Generator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from psutil import Process
+
+MARK: Final = "PINABLE_SESSION_ID"
+_ROUNDS: Final = 3
+_AFTER_KILL: Final = 2.0
+
+
+@dataclass(frozen=True)
+class ProcessFacts:
+    """A process that was seen: its id, program name and start (Unix seconds, as the kernel counts)."""
+
+    pid: int
+    name: str
+    started: float
+
+
+def find_survivors(session_id: str) -> list[ProcessFacts]:
+    """Living processes of the session that this process did not start: what a run that died left behind."""
+    return marked(session_id, spared=_own())
+
+
+def marked(session_id: str, *, spared: Collection[int] = ()) -> list[ProcessFacts]:
+    """Living processes of the session, whoever started them."""
+    return _facts(_marked(session_id, spared))
+
+
+def end_survivors(session_id: str, *, wait: float = 3.0) -> list[ProcessFacts]:
+    """End what ``find_survivors`` finds, and its children; the processes that were met.
+
+    Each is terminated, and killed if it is still there after ``wait`` seconds.  Ask ``find_survivors`` afterwards
+    to know that none withstood.
+    """
+    return finish(ending(session_id, spared=_own(), wait=wait))
+
+
+def finish(work: Generator[None, None, list[ProcessFacts]]) -> list[ProcessFacts]:
+    """Run ``ending`` to its end."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            met: list[ProcessFacts] = end.value
+            return met
+        time.sleep(0.02)
+
+
+def ending(
+    session_id: str, known: Iterable[Process] = (), *, spared: Collection[int] = (), wait: float = 3.0
+) -> Generator[None, None, list[ProcessFacts]]:
+    """End the session's processes, and those ``known`` to be of it, in small steps that never block.
+
+    Processes can start others while they are being ended, so it looks again until none is left, a few times.
+    """
+    import psutil
+
+    met: set[ProcessFacts] = set()
+    known = list(known)
+    for _ in range(_ROUNDS):
+        found = set(_marked(session_id, spared)) | set(known)
+        targets = _alive(found | {child for process in found for child in descendants_of(process)})
+        if not targets:
+            break
+        met.update(_facts(targets))
+        for send, patience in ((psutil.Process.terminate, wait), (psutil.Process.kill, _AFTER_KILL)):
+            for process in targets:
+                # A number that was given to another process since is noticed by psutil, and left alone.
+                with suppress(psutil.Error):
+                    send(process)
+            deadline = time.monotonic() + patience
+            while (targets := _alive(targets)) and time.monotonic() < deadline:
+                yield
+    return sorted(met, key=lambda process: (process.started, process.pid))
+
+
+def descendants_of(parent: Process | int) -> list[Process]:
+    """The living children of a process, theirs, and so on."""
+    import psutil
+
+    try:
+        process = psutil.Process(parent) if isinstance(parent, int) else parent
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _marked(session_id: str, spared: Collection[int] = ()) -> list[Process]:
+    import psutil
+
+    own = psutil.Process()
+    never = {own.pid, *(process.pid for process in own.parents()), *spared}
+    found = []
+    for process in psutil.process_iter():
+        if process.pid in never:
+            continue
+        with suppress(psutil.Error, OSError):
+            environ = process.environ()
+            if (
+                environ.get(MARK) == session_id
+                and environ.get("PINABLE_HOME") == os.environ.get("PINABLE_HOME")
+                and process.username() == own.username()
+            ):
+                found.append(process)
+    return _alive(found)
+
+
+def _own() -> set[int]:
+    return {process.pid for process in descendants_of(os.getpid())}
+
+
+def _alive(processes: Iterable[Process]) -> list[Process]:
+    """Those that still run; a dead process that nobody has collected does not."""
+    import psutil
+
+    alive = []
+    for process in processes:
+        with suppress(psutil.Error):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+    return alive
+
+
+def _facts(processes: Iterable[Process]) -> list[ProcessFacts]:
+    import psutil
+
+    facts = []
+    for process in processes:
+        with suppress(psutil.Error):
+            facts.append(ProcessFacts(process.pid, process.name(), process.create_time()))
+    return facts

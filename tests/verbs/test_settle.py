@@ -1,0 +1,118 @@
+"""The watcher's hint: once for a burst, after it, and never more than a hint."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gitsession.verbs.settle import SettleWatcher
+
+QUIET = 0.3
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / ".git" / "objects").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def watcher(place: Path) -> Iterator[SettleWatcher]:
+    """One that watches already and has nothing to tell."""
+    watcher = SettleWatcher(place, ignore=(place / ".git",), start_after=0.0)
+    assert told_within(watcher, 10), "what changed before it began counts as changed"
+    yield watcher
+    watcher.stop()
+
+
+def told_within(watcher: SettleWatcher, seconds: float, quiet: float = QUIET) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if watcher.changed_and_quiet(quiet):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_change_is_told_once(place: Path, watcher: SettleWatcher) -> None:
+    (place / "src" / "a.py").write_text("a")
+    assert told_within(watcher, 10)
+    assert not told_within(watcher, 3 * QUIET)
+
+
+def test_it_is_told_after_the_last_change_of_a_burst(place: Path, watcher: SettleWatcher) -> None:
+    last = 0.0
+    for count in range(10):
+        (place / "src" / f"{count}.py").write_text("a")
+        last = time.monotonic()
+        assert not watcher.changed_and_quiet(1.0)
+        time.sleep(0.05)
+    assert told_within(watcher, 10, quiet=1.0)
+    assert time.monotonic() - last >= 1.0
+    assert not told_within(watcher, 2 * QUIET)
+
+
+def test_deletions_renames_modes_and_new_directories_count(place: Path, watcher: SettleWatcher) -> None:
+    target = place / "src" / "a.py"
+    for act in (
+        lambda: target.write_text("a"),
+        lambda: target.chmod(0o755),
+        lambda: target.rename(place / "b.py"),
+        (place / "b.py").unlink,
+        lambda: (place / "new" / "deep").mkdir(parents=True),
+    ):
+        act()
+        assert told_within(watcher, 10)
+
+
+def test_ignored_places_do_not_count_but_their_namesakes_do(place: Path, watcher: SettleWatcher) -> None:
+    (place / ".git" / "index").write_text("x")
+    (place / ".git" / "objects" / "ab").mkdir()
+    assert not told_within(watcher, 3 * QUIET)
+    (place / ".gitignore").write_text("x")
+    assert told_within(watcher, 10)
+
+
+def test_a_name_that_is_not_utf8_does_not_silence_it(place: Path, watcher: SettleWatcher) -> None:
+    (place / b"src".decode() / "caf\udce9").write_text("x")
+    assert told_within(watcher, 10)
+    (place / "src" / "later.py").write_text("x")
+    assert told_within(watcher, 10)
+
+
+def test_a_short_run_never_loads_the_library(place: Path) -> None:
+    before = set(sys.modules)
+    watcher = SettleWatcher(place)
+    assert not watcher.changed_and_quiet(0.0)
+    started = time.monotonic()
+    watcher.stop()
+    assert time.monotonic() - started < 0.5
+    assert not {name for name in set(sys.modules) - before if name.startswith("watchfiles")}
+    assert not [thread for thread in threading.enumerate() if thread.name == "settle"]
+
+
+@pytest.mark.parametrize("failure", [OSError(28, "OS file watch limit reached"), ImportError("no such library")])
+def test_where_watching_fails_it_never_has_anything_to_say(
+    place: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    import watchfiles
+
+    def refuse(*args: object, **options: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(watchfiles, "watch", refuse)
+    watcher = SettleWatcher(place, start_after=0.0)
+    assert not told_within(watcher, 0.3, quiet=0.0)
+    watcher.stop()
+
+
+def test_stop_may_be_called_twice(place: Path) -> None:
+    watcher = SettleWatcher(place, start_after=0.0)
+    watcher.stop()
+    watcher.stop()
