@@ -7,8 +7,8 @@ is held to what all of them take.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import time
 
 from gitsession.errors import BadSessionId
@@ -25,7 +25,7 @@ _RULE = (
 
 def new_session_id(now: float | None = None) -> str:
     """A fresh id, ``now`` being Unix seconds."""
-    return f"sess_{int(time.time() if now is None else now)}_{secrets.token_hex(4)}"
+    return f"sess_{int(time.time() if now is None else now)}_{os.urandom(4).hex()}"
 
 
 def check_session_id(text: str) -> str:
@@ -40,5 +40,6 @@ def check_session_id(text: str) -> str:
     )
     if bad:
         shown = text if len(text) <= 40 else text[:40] + "…"
-        raise BadSessionId(f"{shown!r} cannot be a session id", hint=_RULE + ("; 'latest' means the newest session" if text == "latest" else ""))
+        hint = "'latest' means the newest session" if text == "latest" else _RULE
+        raise BadSessionId(f"{shown!r} cannot be a session id", hint=hint)
     return text

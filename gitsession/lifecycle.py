@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from gitsession import conversation
 from gitsession.errors import IllegalTransition
 
 CREATED: Final = "created"
 RUNNING: Final = "running"
 PAUSED: Final = "paused"
 COMPLETED: Final = "completed"
+SCHEMA_VERSION: Final = 1
 STATES: Final = (CREATED, RUNNING, PAUSED, COMPLETED)
 
 _LEGAL: Final = {(CREATED, RUNNING), (RUNNING, PAUSED), (RUNNING, COMPLETED), (PAUSED, RUNNING)}
@@ -39,6 +41,44 @@ Doc = dict[str, Any]
 Entry = dict[str, Any]
 
 
+class NetChanges(list[Any]):
+    """A list of ``{path, status}``, one a path, net since the base, in no order of note.
+
+    It knows where each path is, so that a checkpoint costs what it changes however long the list has become.
+    Items of another shape are kept.
+    """
+
+    def __init__(self, items: list[Any]) -> None:
+        super().__init__(items)
+        self._places = {item["path"]: place for place, item in enumerate(self) if _has_path(item)}
+
+    def add(self, path: str, status: str) -> None:
+        """Follow what is known of ``path`` by one more change."""
+        place = self._places.get(path)
+        if place is None:
+            self._places[path] = len(self)
+            self.append({"path": path, "status": status})
+            return
+        before = self[place]["status"]
+        if before == "added" and status == "deleted":
+            self._forget(path)
+        elif before != "added":
+            back = before == "deleted" and status == "added"
+            self[place] = {**self[place], "status": "modified" if back else status}
+
+    def _forget(self, path: str) -> None:
+        """Take ``path`` out; the last item takes its place."""
+        place, last = self._places.pop(path), self.pop()
+        if place < len(self):
+            self[place] = last
+            if _has_path(last):
+                self._places[last["path"]] = place
+
+
+def _has_path(item: Any) -> bool:
+    return isinstance(item, dict) and "path" in item and "status" in item
+
+
 def transition(current: str, target: str) -> str:
     """``target`` if the session may go there from ``current``, else ``IllegalTransition``."""
     if (current, target) in _LEGAL:
@@ -50,28 +90,31 @@ def transition(current: str, target: str) -> str:
 def fold(doc: Doc, entry: Entry) -> None:
     """Apply one journal entry to ``doc`` in place; entries it has seen (by ``seq``) change nothing.
 
+    ``IllegalTransition`` leaves ``doc`` as it was.
+
     Unknown events are kept in the journal and change only ``updated_at``: they may come from a newer version.
     """
     folded = doc.setdefault("journal", {"seq": 0, "offset": 0})
     if entry["seq"] <= folded["seq"]:
         return
-    folded["seq"] = entry["seq"]
-    doc["updated_at"] = entry["at"]
     effect = _EFFECTS.get(entry["event"])
     if effect is not None:
         effect(doc, entry)
+    folded["seq"] = entry["seq"]
+    doc["updated_at"] = entry["at"]
 
 
 def _status(doc: Doc, entry: Entry) -> None:
-    """``status``: ``to``, ``reason`` (why it paused), ``run`` (facts of a run that begins)."""
+    """``status``: ``to``; ``reason`` and ``ended_at`` of a pause; ``run``, the facts of a run that begins."""
     doc["status"] = transition(doc["status"], entry["to"])
     runs = doc.setdefault("runs", [])
     if entry["to"] == RUNNING:
         doc["pause_reason"] = None
         runs.append({"started_at": entry["at"], "ended_at": None, **entry.get("run", {})})
-        doc["metadata"].setdefault("start_time", None)
-        if doc["metadata"]["start_time"] is None:
+        if doc["metadata"].get("start_time") is None:
             doc["metadata"]["start_time"] = entry["at"]
+        if "branch" in runs[-1]:
+            doc.setdefault("context", {})["working_branch"] = runs[-1]["branch"]
         return
     if entry["to"] == PAUSED:
         doc["pause_reason"] = entry.get("reason")
@@ -99,7 +142,11 @@ def _checkpoint(doc: Doc, entry: Entry) -> None:
     checkpoints.append(record)
     doc["cost"]["pending"] = {"input": 0, "output": 0}
     context = doc.setdefault("context", {})
-    context["accumulated_changes"] = accumulate(context.get("accumulated_changes", []), record.get("changes", []))
+    net = context.get("accumulated_changes")
+    if not isinstance(net, NetChanges):
+        net = context["accumulated_changes"] = NetChanges(net or [])
+    for change in record.get("changes", []):
+        net.add(change["path"], change["status"])
 
 
 def _usage(doc: Doc, entry: Entry) -> None:
@@ -108,9 +155,10 @@ def _usage(doc: Doc, entry: Entry) -> None:
     pending = cost.setdefault("pending", {"input": 0, "output": 0})
     pending["input"] += entry["input"]
     pending["output"] += entry["output"]
+    spent, price = pending.get("cost_usd", 0.0), entry.get("cost_usd")
+    pending["cost_usd"] = None if spent is None or price is None else round(spent + price, 9)
     tokens = entry["input"] + entry["output"]
     cost["total_tokens"] = cost.get("total_tokens", 0) + tokens
-    price = entry.get("cost_usd")
     if price is None:
         cost["unpriced_tokens"] = cost.get("unpriced_tokens", 0) + tokens
     else:
@@ -118,6 +166,76 @@ def _usage(doc: Doc, entry: Entry) -> None:
     # One unpriced token makes the total unknown: a sum that leaves something out would be a lie.
     known = not cost.get("unpriced_tokens") and "priced_usd" in cost
     cost["estimated_cost_usd"] = cost["priced_usd"] if known else None
+
+
+def _prompt(doc: Doc, entry: Entry) -> None:
+    """``prompt``: ``text`` that a model is told by us; it may tell the ``task`` and begin a ``phase``."""
+    conversation.add_prompt(_history(doc), entry["text"], entry.get("phase"), entry.get("task"))
+    _turn_to(doc, entry.get("phase"))
+
+
+def _reply(doc: Doc, entry: Entry) -> None:
+    """``reply``: a model's complete ``message``, and its ``usage`` as in the entry of that name."""
+    conversation.add_reply(_history(doc), entry["message"])
+    _usage(doc, entry["usage"])
+
+
+def _tool_started(doc: Doc, entry: Entry) -> None:
+    """``tool_started``: the command of ``call`` begins."""
+    conversation.add_started(_history(doc), entry["call"])
+
+
+def _tool_result(doc: Doc, entry: Entry) -> None:
+    """``tool_result``: ``text`` answers ``call``; ``error``; it may begin a ``phase``."""
+    text, error, phase = entry["text"], bool(entry.get("error")), entry.get("phase")
+    conversation.add_result(_history(doc), entry["call"], text, error=error, phase=phase)
+    _turn_to(doc, phase)
+
+
+def _compacted(doc: Doc, entry: Entry) -> None:
+    """``compacted``: the results of ``calls`` were shortened."""
+    conversation.compact(_history(doc), entry["calls"])
+
+
+def _edit_intent(doc: Doc, entry: Entry) -> None:
+    """``edit_intent``: ``edit`` is about to be made (``gitsession.verbs.edits``)."""
+    doc["pending_edit"] = entry["edit"]
+
+
+def _edit_done(doc: Doc, entry: Entry) -> None:
+    """``edit_done``: the edit of ``call`` is on disk; ``text`` is what the model is told."""
+    doc["pending_edit"] = None
+    conversation.add_result(_history(doc), entry["call"], entry["text"])
+
+
+def _edit_dropped(doc: Doc, entry: Entry) -> None:
+    """``edit_dropped``: the edit of ``call`` was not made and will not be; ``text``, if any, tells the model."""
+    doc["pending_edit"] = None
+    if entry.get("text"):
+        conversation.add_result(_history(doc), entry["call"], entry["text"], error=True)
+
+
+def _findings(doc: Doc, entry: Entry) -> None:
+    """``findings``: what a review found, and how many of its findings were ``dropped``."""
+    doc["findings"] = entry["findings"]
+    doc["findings_dropped"] = entry["dropped"]
+
+
+def _history(doc: Doc) -> conversation.History:
+    history: conversation.History = doc.setdefault("context", {}).setdefault("conversation_history", [])
+    return history
+
+
+def _turn_to(doc: Doc, phase: str | None) -> None:
+    """End the phase it is in and begin ``phase``, if that is another one."""
+    current = doc.get("current_phase")
+    if phase is None or phase == current:
+        return
+    completed = doc.setdefault("phases_completed", [])
+    if current is not None and current not in completed:
+        completed.append(current)
+    if phase != conversation.FINISHED:
+        doc["current_phase"] = phase
 
 
 def _base(doc: Doc, entry: Entry) -> None:
@@ -130,28 +248,41 @@ def _settings(doc: Doc, entry: Entry) -> None:
     doc.update(entry["values"])
 
 
+def _restore_planned(doc: Doc, entry: Entry) -> None:
+    """``restore_planned``: ``plan``, all that is needed to finish the restore after a kill."""
+    doc["restoring"] = entry["plan"]
+
+
+def _restore_done(doc: Doc, _entry: Entry) -> None:
+    """``restore_done``: the files are what the plan wanted, or ``left`` says which are not."""
+    doc["restoring"] = None
+
+
+def _repaired(doc: Doc, entry: Entry) -> None:
+    """``repaired``: ``session``, the whole record as recovery put it together, takes the place of what was."""
+    place = doc["journal"]
+    doc.clear()
+    doc.update(entry["session"])
+    doc["journal"] = place
+
+
 _EFFECTS: Final = {
     "status": _status,
     "phase": _phase,
     "checkpoint": _checkpoint,
     "usage": _usage,
+    "prompt": _prompt,
+    "reply": _reply,
+    "tool_started": _tool_started,
+    "tool_result": _tool_result,
+    "compacted": _compacted,
+    "edit_intent": _edit_intent,
+    "edit_done": _edit_done,
+    "edit_dropped": _edit_dropped,
+    "findings": _findings,
     "base": _base,
     "settings": _settings,
+    "restore_planned": _restore_planned,
+    "restore_done": _restore_done,
+    "repaired": _repaired,
 }
-
-
-def accumulate(so_far: list[Doc], changes: list[Doc]) -> list[Doc]:
-    """Net changes since the base: what was known, followed by one more checkpoint's."""
-    net = {change["path"]: change["status"] for change in so_far}
-    for change in changes:
-        path, status = change["path"], change["status"]
-        before = net.get(path)
-        if before == "added" and status == "deleted":
-            del net[path]
-        elif before == "added":
-            net[path] = "added"
-        elif before == "deleted" and status == "added":
-            net[path] = "modified"
-        else:
-            net[path] = status
-    return [{"path": path, "status": status} for path, status in net.items()]

@@ -53,12 +53,12 @@ Unknown fields are kept, at every level, and written back.
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 1
+from gitsession.lifecycle import SCHEMA_VERSION
+
 MAX_LISTED_CHANGES = 1000
 
 
@@ -182,9 +182,3 @@ def same_task(a: str, b: str) -> bool:
     a, b = a.removeprefix("sha256:"), b.removeprefix("sha256:")
     length = min(len(a), len(b))
     return length > 0 and a[:length] == b[:length]
-
-
-def timestamp(moment: float | None = None) -> str:
-    """A moment (Unix seconds; now by default) as the session file writes it: UTC, whole seconds, ``Z``."""
-    at = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

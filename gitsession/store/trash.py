@@ -1,0 +1,84 @@
+"""Deleted sessions: ``trash/<id>/`` holds the files that ``sessions/`` held.
+
+The session is where its JSON is, so that moves last, in both directions: a move cut short leaves the session where it
+was, at most without its journal, and the snapshot is complete before the journal goes.  Whoever next writes or deletes
+the session takes the journal back (``take_back``); bringing it back again goes on where it stopped.
+
+A second session deleted under the same id goes to ``trash/<id>~2/``, and so on; ``~`` is in no id.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gitsession import seam
+from gitsession.store.files import explained, private_dir, sync_directory
+
+_MOVED = (".json.tmp", ".journal", ".json")
+
+
+def move_out(sessions: Path, trash: Path, session_id: str) -> Path:
+    """Move a session's files to the trash and return their directory.  The caller holds the session's locks."""
+    newest = _newest(trash, session_id)
+    place = trash / (session_id if newest is None else f"{session_id}~{_number(newest) + 1}")
+    private_dir(trash)
+    _move(sessions, private_dir(place), session_id)
+    return place
+
+
+def move_back(sessions: Path, trash: Path, session_id: str) -> bool:
+    """Move the session last deleted under this id back; False if there is none.  The caller holds its write lock."""
+    place = _newest(trash, session_id)
+    if place is None:
+        return False
+    _move(place, sessions, session_id)
+    with explained("remove", place):
+        place.rmdir()
+    return True
+
+
+def take_back(sessions: Path, trash: Path, session_id: str) -> None:
+    """Undo a ``move_out`` that was cut short: the JSON still here, the journal there."""
+    if is_parted(sessions, trash, session_id):
+        move_back(sessions, trash, session_id)
+
+
+def is_parted(sessions: Path, trash: Path, session_id: str) -> bool:
+    """Whether a ``move_out`` was cut short: the JSON still here, the journal there."""
+    place = _newest(trash, session_id)
+    cut_short = place is not None and not (place / f"{session_id}.json").exists()
+    return cut_short and not (sessions / f"{session_id}.journal").exists()
+
+
+def is_coming_back(trash: Path, session_id: str) -> bool:
+    """Whether files in ``sessions/`` without a JSON may be those of a ``move_back`` cut short."""
+    place = _newest(trash, session_id)
+    return place is not None and (place / f"{session_id}.json").exists()
+
+
+def _newest(trash: Path, session_id: str) -> Path | None:
+    places = [trash / session_id, *trash.glob(f"{session_id}~*")]
+    return max(filter(_holds_files, places), key=_number, default=None)
+
+
+def _holds_files(place: Path) -> bool:
+    try:
+        return any(place.iterdir())
+    except (FileNotFoundError, NotADirectoryError):  # it may go while we look
+        return False
+
+
+def _number(place: Path) -> int:
+    number = place.name.partition("~")[2]
+    return int(number) if number.isdecimal() else 1
+
+
+def _move(source: Path, target: Path, session_id: str) -> None:
+    for ending in _MOVED:
+        name = session_id + ending
+        with explained("move", source / name):
+            if (source / name).exists():
+                seam.reach(f"trash.move{ending}")
+                (source / name).rename(target / name)
+                sync_directory(target)
+                sync_directory(source)
