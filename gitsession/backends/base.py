@@ -9,13 +9,16 @@ any time, even before ``run``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from gitsession.conversation import Message
+
 Stream = Literal["stdout", "stderr"]
-FailureKind = Literal["exit", "network", "limit", "interrupted", "internal"]
+FailureKind = Literal["exit", "network", "limit", "interrupted", "refused", "internal"]
+"""``refused``: the same request cannot work, a person has to change something first (a key, a model's name)."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,11 @@ class Capabilities:
     """A program and its arguments, given after ``--``."""
     takes_model: bool
     """A model's name."""
+    converses: bool = False
+    """A conversation with a model that is held here: it takes context, limits on replies and cost, and leave to run
+    commands."""
+    default_model: str | None = None
+    """The model that is taken when none is asked for."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,16 @@ class Job:
     model: str | None = None
     command: tuple[str, ...] = ()
     """Program and arguments; a program given by path is absolute, or else relative to the worktree."""
+    phases_completed: tuple[str, ...] = ()
+    history: Sequence[Message] = ()
+    """The conversation of former runs (``gitsession.conversation``)."""
+    context: str | None = None
+    """What other sessions hand over."""
+    news: tuple[str, ...] = ()
+    """What happened to the files since the former run, in sentences."""
+    allow_commands: bool = False
+    workspace: Workspace | None = None
+    """The files, for a backend that reads them in this process."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +92,24 @@ class Usage:
     input: int
     output: int
     cost_usd: float | None = None
+    cache_write: int = 0
+    """Tokens that went into the model's cache; not in ``input``."""
+    cache_read: int = 0
+    """Tokens that came from the model's cache; not in ``input``."""
+    model: str | None = None
+    """Whose price to look up when the cost is not known."""
 
 
 @dataclass(frozen=True)
 class CheckpointHint:
-    """The work has come to a point worth keeping; ``description`` is one line."""
+    """The work has come to a point worth keeping; ``description`` is one line.
+
+    Without ``always`` only if files changed; of one ``call`` (an id of the backend's) there is one checkpoint.
+    """
 
     description: str
+    always: bool = True
+    call: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +132,160 @@ class Failed:
     kind: FailureKind
 
 
-Event = Phase | Output | Usage | CheckpointHint | Tick | Done | Failed
+@dataclass(frozen=True)
+class Notice:
+    """Something a person should see: a retry, a limit; one line."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Our own words to the model; they may begin a phase, and tell the task."""
+
+    text: str
+    phase: str | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The model is about to be asked for a reply; answered with the reason, if there is one, not to."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A complete reply of the model: it is durable when ``run`` goes on, and is never asked for again."""
+
+    message: Message
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class ToolStarted:
+    """A command begins: if nothing is heard of it any more, its outcome is unknown."""
+
+    call: str
+    text: str
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool call came to, as the model is told; it may begin a phase."""
+
+    call: str
+    text: str
+    error: bool = False
+    phase: str | None = None
+
+
+@dataclass(frozen=True)
+class FileEdit:
+    """What one file is to become.  ``data`` is all of it, ``None`` to delete it; ``path`` is a repository path.
+
+    ``expected`` is what has to be there for it: an object id of its bytes, ``None`` for nothing.  ``executable`` is
+    for a new file; one that is there keeps its mode.
+    """
+
+    path: bytes
+    data: bytes | None
+    expected: str | None
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Change files, exactly once; answered with an ``EditOutcome``.
+
+    When it is done ``told`` is what a person is told, ``result`` what the model is.  ``checkpoint`` describes the
+    checkpoint to take then; ``None`` when more of the same step follows.
+    """
+
+    call: str
+    changes: tuple[FileEdit, ...]
+    told: str
+    result: str
+    checkpoint: str | None
+
+
+@dataclass(frozen=True)
+class EditOutcome:
+    """``reason`` says why an edit was not made; ``None``: it was."""
+
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class ReviewWanted:
+    """What the session changed is to be reviewed; answered with a text that shows it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One remark of a review.  ``line`` counts from 1; ``quote`` is text that stands in the file there."""
+
+    file: str
+    line: int
+    severity: str
+    message: str
+    quote: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a review found; answered with ``FindingsChecked``."""
+
+    call: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class FindingsChecked:
+    """The findings whose quotes stand where they say, and why each of the others was dropped."""
+
+    kept: tuple[Finding, ...]
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The results of these calls were shortened, because the conversation had become too long for the model."""
+
+    calls: tuple[str, ...]
+
+
+Conversing = Prompt | Turn | Reply | ToolStarted | ToolResult | Edit | ReviewWanted | Findings | Compacted
+"""The events of a backend that holds a conversation itself."""
+Event = Phase | Output | Usage | CheckpointHint | Tick | Notice | Done | Failed | Conversing
+Answer = int | str | EditOutcome | FindingsChecked | None
+"""What ``run`` is sent for an event: after a ``CheckpointHint`` the number of its checkpoint, after the events that say
+so what they say, else ``None``."""
+
+
+class FileProblem(Exception):
+    """A file cannot be given to the model, or taken from it; the text says why, in words for the model."""
+
+
+@dataclass(frozen=True)
+class FileSeen:
+    """A file as it was read: its bytes, their object id, and whether it may be executed."""
+
+    data: bytes
+    oid: str
+    executable: bool
+
+
+class Workspace(Protocol):
+    """The working tree for a model: nothing outside of it, nothing of git's, no link is followed."""
+
+    def files(self) -> list[bytes]:
+        """The files that git would see: tracked, and untracked but not ignored; sorted."""
+
+    def read(self, path: bytes, limit: int) -> FileSeen | None:
+        """A file, ``None`` if there is none; ``FileProblem`` if it is no file, or has more than ``limit`` bytes."""
+
+    def search(self, pattern: str, below: bytes, ignore_case: bool, limit: int) -> bytes:
+        """Lines ``path:line:text`` that match an extended regular expression, at most ``limit`` bytes of them."""
 
 
 class Backend(Protocol):
@@ -122,7 +304,7 @@ class Backend(Protocol):
     def validate(self, job: Job) -> None:
         """``BackendMissing`` or ``UsageError`` if the job cannot be run here."""
 
-    def run(self, job: Job) -> Iterator[Event]:
+    def run(self, job: Job) -> Generator[Event, Answer, None]:
         """Work on the job."""
 
     def stop(self) -> None:

@@ -10,6 +10,7 @@ input and the user's environment, in which it finds
     PINABLE_RESUME              the number of the checkpoint to go on from; not set on a fresh start
     PINABLE_RESUME_DESCRIPTION  that checkpoint's description; not set on a fresh start
     PINABLE_MODEL               the model asked for; not set when none was
+    PINABLE_ACK                 a named pipe that tells of checkpoints taken (``gitsession.backends.acknowledge``)
 
 Variables that would point its git at another repository or index (they are set inside a git hook) are taken out: the
 agent works on the repository that its directory is in.  How it may speak is told in ``gitsession.backends.directives``.
@@ -32,12 +33,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from gitsession.backends.base import Capabilities, Done, Event, Failed, Job, Stream, Tick
+from gitsession.backends.acknowledge import Acknowledgements
+from gitsession.backends.base import Answer, Capabilities, Done, Event, Failed, Job, Stream, Tick
 from gitsession.backends.directives import Speech, Text
 from gitsession.backends.processes import MARK, descendants_of, ending, finish, marked
 from gitsession.errors import BackendMissing, UsageError
@@ -113,23 +115,24 @@ class CommandBackend:
             raise UsageError("PINABLE_FILES cannot list a name with a newline in it")
         _find_program(job)
 
-    def run(self, job: Job) -> Iterator[Event]:
+    def run(self, job: Job) -> Generator[Event, Answer, None]:
         if self.stopping:
             yield Failed("interrupted before it began", "interrupted")
             return
-        try:
-            self._process = process = _start(job)
-        except BackendMissing as error:
-            yield Failed(str(error), "exit")
-            return
-        except OSError as error:
-            yield Failed(_start_failure(job, error), "exit")
-            return
-        attendance = _Attendance(self, job, process)
-        try:
-            yield from attendance.events()
-        finally:
-            attendance.close()
+        with closing(Acknowledgements()) as acknowledgements:
+            try:
+                self._process = process = _start(job, acknowledgements.path)
+            except BackendMissing as error:
+                yield Failed(str(error), "exit")
+                return
+            except OSError as error:
+                yield Failed(_start_failure(job, error), "exit")
+                return
+            with closing(_Attendance(self, job, process)) as attendance:
+                for event in attendance.events():
+                    index = yield event
+                    if isinstance(index, int):
+                        acknowledgements.tell(index)
 
     def stop(self) -> None:
         # No more than this: a signal handler may interrupt anything, and only ``run`` knows whether the process number
@@ -330,22 +333,23 @@ class _Pipes:
         self._queue.put((name, b""))
 
 
-def _start(job: Job) -> subprocess.Popen[bytes]:
+def _start(job: Job, ack: Path | None) -> subprocess.Popen[bytes]:
     program = _find_program(job)
+    environment = _environment(job, ack)
     try:
-        return _spawn([program, *job.command[1:]], job)
+        return _spawn([program, *job.command[1:]], job, environment)
     except OSError as error:
         if error.errno != errno.ENOEXEC or sys.platform == "win32":
             raise
         # A script without a first line that names its interpreter is the shell's, as for execvp(3).
-        return _spawn(["/bin/sh", program, *job.command[1:]], job)
+        return _spawn(["/bin/sh", program, *job.command[1:]], job, environment)
 
 
-def _spawn(command: list[str], job: Job) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], job: Job, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         cwd=job.worktree,
-        env=_environment(job),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -354,9 +358,9 @@ def _spawn(command: list[str], job: Job) -> subprocess.Popen[bytes]:
     )
 
 
-def _environment(job: Job) -> dict[str, str]:
-    variables = _variables(job)
-    ours = (*variables, *_RESUME_VARIABLES, "PINABLE_MODEL", *_REPOSITORY_VARIABLES)
+def _environment(job: Job, ack: Path | None) -> dict[str, str]:
+    variables = _variables(job) | ({"PINABLE_ACK": str(ack)} if ack else {})
+    ours = (*variables, *_RESUME_VARIABLES, "PINABLE_MODEL", "PINABLE_ACK", *_REPOSITORY_VARIABLES)
     return {name: value for name, value in os.environ.items() if name not in ours} | variables
 
 

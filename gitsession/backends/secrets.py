@@ -1,0 +1,31 @@
+"""Keys and passwords of the environment: they are kept out of what is stored, shown, and given to others."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_LENGTH: Final = 8
+
+
+def without_secrets(text: str) -> str:
+    """``text`` without the values of the environment's keys and passwords."""
+    for name, value in os.environ.items():
+        if len(value) >= _LENGTH and _NAME.search(name):
+            text = text.replace(value, "***")
+    return text
+
+
+def without_values_of(text: str, names: tuple[str, ...]) -> str:
+    """``text`` without the values of these variables."""
+    for name in names:
+        if len(value := os.environ.get(name, "")) >= _LENGTH:
+            text = text.replace(value, "***")
+    return text
+
+
+def clean_environment() -> dict[str, str]:
+    """Our environment without variables that by their names hold keys and passwords."""
+    return {name: value for name, value in os.environ.items() if not _NAME.search(name)}

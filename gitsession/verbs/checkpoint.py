@@ -1,0 +1,263 @@
+"""Take a checkpoint: capture the files, commit them to the hidden ref, write them into the record.
+
+The order makes every kill harmless: objects, then the ref, then the journal line, then the session file.  A
+ref that is ahead of its record is adopted the next time anybody touches the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from gitsession import paths
+from gitsession.config import Settings
+from gitsession.errors import RefMoved, RepositoryError
+from gitsession.git.capture import Captured, capture
+from gitsession.git.ledger import Ledger
+from gitsession.git.objects import Objects
+from gitsession.git.repo import Repo
+from gitsession.git.trees import TreeChange
+from gitsession.lifecycle import Doc
+from gitsession.store.draft import Draft
+from gitsession.store.sessions import SessionStore
+
+if TYPE_CHECKING:
+    from gitsession.model import Checkpoint
+
+# What the base's commit says of the session, so that its record can be rebuilt from the repository alone.
+KEPT_IN_GIT = (
+    "id", "backend", "model", "task", "task_hash", "files", "created_at", "workflow", "metadata", "command", "priority",
+)  # fmt: skip
+_LISTED = 1000  # model.MAX_LISTED_CHANGES, which cannot be imported here without pydantic
+
+
+class Recorder:
+    """Takes the checkpoints of one session; keeps the repository's objects open between them."""
+
+    def __init__(self, store: SessionStore, session_id: str, repo: Repo, settings: Settings) -> None:
+        self.store = store
+        self.session_id = session_id
+        self.repo = repo
+        self.objects = Objects(repo)
+        self.ledger = Ledger(repo, self.objects, session_id)
+        self._settings = settings
+
+    def close(self) -> None:
+        self.objects.close()
+
+    def base(self) -> Captured | None:
+        """Record the files as they are before the first change; ``None`` if that was done before."""
+        with self.store.edit(self.session_id) as draft:
+            self._adopt(draft)
+            if draft.doc.get("base"):
+                return None
+            captured = capture(self.repo, self.objects, None, max_file_size=self._settings.capture_max_file_size)
+            head = self.repo.head().oid
+            record = {"head": head, **_beside_tree(captured)}
+            meta = self.ledger.keep_raw(captured.raw, None)
+            commit = self.ledger.append(
+                captured.tree,
+                tip=None,
+                parent=head,
+                subject="base",
+                record={**record, "meta": meta, "session": {name: draft.doc.get(name) for name in KEPT_IN_GIT}},
+            )
+            draft.log("base", base={"commit": commit, "tree": captured.tree, **record, "meta": meta})
+            return captured
+
+    def take(
+        self,
+        trigger: str,
+        description: str | None = None,
+        *,
+        always: bool = False,
+        known: Iterable[bytes] | None = None,
+    ) -> Doc | None:
+        """Take a checkpoint and return its record; ``None`` if nothing changed and ``always`` is false.
+
+        ``known`` names the only paths that can differ (no scan is made); without a ``description`` the
+        changed files make one.
+        """
+        with self.store.edit(self.session_id) as draft:
+            return self.take_in(draft, trigger, description, always=always, known=known)
+
+    def look_in(self, draft: Draft, known: Iterable[bytes] | None = None) -> Captured:
+        """What a checkpoint taken now would hold, against the newest; nothing is recorded."""
+        self._adopt(draft)
+        newest = _newest(draft.doc)
+        return capture(
+            self.repo,
+            self.objects,
+            newest["tree"],
+            paths=known,
+            max_file_size=self._settings.capture_max_file_size,
+            previous_raw=self.ledger.raw(newest.get("meta")),
+            previous_empty=[paths.decode(path) for path in newest.get("empty_dirs", [])],
+        )
+
+    def take_in(
+        self,
+        draft: Draft,
+        trigger: str,
+        description: str | None = None,
+        *,
+        always: bool = False,
+        known: Iterable[bytes] | None = None,
+        extra: Doc | None = None,
+        captured: Captured | None = None,
+    ) -> Doc | None:
+        """``take`` under a lock the caller holds; ``extra`` fields go into the record.
+
+        ``captured`` is what ``look_in`` found under the same lock, if it was asked.
+        """
+        if captured is None:
+            captured = self.look_in(draft, known)
+        if not (always or captured.differs):
+            return None
+        doc = draft.doc
+        newest = _newest(doc)
+        index = len(doc["checkpoints"])
+        changes = [{"path": paths.encode(change.path), "status": status_of(change)} for change in captured.changes]
+        pending = doc["cost"].get("pending", {"input": 0, "output": 0})
+        record: Doc = {
+            "index": index,
+            "timestamp": draft.now(),
+            "phase": doc.get("current_phase"),
+            "description": description if description is not None else describe(changes),
+            "files_changed": [change["path"] for change in changes[:_LISTED]],
+            "tokens_used": {"input": pending["input"], "output": pending["output"]},
+            **({"cost_usd": pending["cost_usd"]} if "cost_usd" in pending else {}),
+            "capture": captured.method,
+            "trigger": trigger,
+            "changes": changes[:_LISTED],
+            **({"files_changed_total": len(changes)} if len(changes) > _LISTED else {}),
+            **_beside_tree(captured),
+            **(extra or {}),
+        }
+        record["meta"] = self.ledger.keep_raw(captured.raw, index)
+        commit = self.ledger.append(
+            captured.tree,
+            tip=newest["commit"],
+            parent=newest["commit"],
+            subject=f"checkpoint {index}: {record['description']}",
+            index=index,
+            phase=record["phase"],
+            record=record,
+        )
+        record |= {"commit": commit, "tree": captured.tree}
+        draft.log("checkpoint", record=record)
+        return record
+
+    def adopt(self) -> int:
+        """Bring a record up to a ref that a killed process left ahead of it; how many commits that were."""
+        with self.store.edit(self.session_id) as draft:
+            return self._adopt(draft)
+
+    def _adopt(self, draft: Draft) -> int:
+        """See ``adopt``; ``RefMoved`` when the ref does not go on from what the record knows."""
+        entries = entries_ahead(self.ledger, draft.doc)
+        for entry in entries:
+            draft.log(**entry, adopted=True)
+        return len(entries)
+
+
+def entries_ahead(ledger: Ledger, doc: Doc) -> list[Doc]:
+    """What the ref holds and ``doc`` does not, as journal entries (``event`` and what belongs to it), oldest first.
+
+    ``RefMoved`` when the ref does not go on from what the record knows.
+    """
+    known = _newest(doc)["commit"] if doc.get("base") else None
+    tip = ledger.tip()
+    if tip == known:
+        return []
+    ahead = []
+    for commit in ledger.commits():
+        if commit.oid == known:
+            break
+        ahead.append(commit)
+    else:
+        if known is not None or tip is None:
+            raise RefMoved(
+                f"{ledger.ref} is at {tip or 'nothing'}, the session's record is at {known}",
+                hint=f"something else moved or removed the ref; put it back with: git update-ref {ledger.ref} {known}",
+            )
+    entries: list[Doc] = []
+    for commit in reversed(ahead):
+        if commit.record is None:
+            raise RefMoved(f"{ledger.ref} holds {commit.oid}, which no session wrote", hint="remove it first")
+        found = {**commit.record, "commit": commit.oid, "tree": commit.tree}
+        found.pop("session", None)
+        entries.append({"event": "checkpoint", "record": found} if "index" in found else {"event": "base", "base": found})
+    return entries
+
+
+def checkpoint(store: SessionStore, session_id: str, description: str | None, settings: Settings) -> Checkpoint:
+    """A checkpoint at a person's word, of a running, paused or completed session's files as they are now.
+
+    It is taken even when nothing changed.  ``RepositoryError`` when the session's worktree is gone or is another
+    repository's now.
+    """
+    from gitsession.model import Checkpoint
+
+    recorder = Recorder(store, session_id, repository_of(store.read(session_id)), settings)
+    try:
+        recorder.base()
+        record = recorder.take("manual", description, always=True)
+        return Checkpoint.model_validate(record)
+    finally:
+        recorder.close()
+
+
+def repository_of(doc: Doc) -> Repo:
+    """The session's repository, found where it was; ``RepositoryError`` when it is not there any more."""
+    from pathlib import Path
+
+    known: Doc = doc.get("repository") or {}
+    worktree = Path(known.get("worktree") or doc["metadata"]["working_dir"])
+    if not worktree.is_dir():
+        raise RepositoryError(
+            f"the session's worktree {worktree} is not there",
+            hint="bring it back to that place; nothing of the session is lost while it is away",
+        )
+    repo = Repo.discover(worktree)
+    if known and (str(repo.worktree) != known["worktree"] or str(repo.common_dir) != known["common_dir"]):
+        raise RepositoryError(
+            f"{worktree} belongs to the repository {repo.common_dir} now; the session's was {known['common_dir']}",
+            hint="bring the session's repository back to that place",
+        )
+    return repo
+
+
+def describe(changes: list[dict[str, Any]]) -> str:
+    """What a checkpoint without a description is called: the files that changed, shortly."""
+    if not changes:
+        return "No files changed"
+    verbs = {"added": "Added", "deleted": "Deleted"}
+    statuses = {change["status"] for change in changes}
+    verb = verbs.get(changes[0]["status"], "Changed") if len(statuses) == 1 else "Changed"
+    more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
+    return f"{verb} {changes[0]['path']}{more}"
+
+
+def status_of(change: TreeChange) -> str:
+    """``added``, ``deleted``, ``type`` (file, link or submodule became another of them) or ``modified``."""
+    if change.old is None:
+        return "added"
+    if change.new is None:
+        return "deleted"
+    return "type" if change.old.mode >> 12 != change.new.mode >> 12 else "modified"
+
+
+def _newest(doc: Doc) -> Doc:
+    """The newest checkpoint's record, or the base's: ``commit``, ``tree``, ``meta``, ``empty_dirs``."""
+    checkpoints = doc.get("checkpoints")
+    newest: Doc = checkpoints[-1] if checkpoints else doc["base"]
+    return newest
+
+
+def _beside_tree(captured: Captured) -> Doc:
+    """What a record tells that the tree cannot hold."""
+    return {
+        "skipped": [{"path": paths.encode(item.path), "reason": item.reason} for item in captured.skipped],
+        "empty_dirs": [paths.encode(path) for path in captured.empty_dirs],
+    }

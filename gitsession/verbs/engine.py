@@ -1,0 +1,247 @@
+"""The run itself: listen to the backend, checkpoint when it is time, end in a state that is true.
+
+Everything happens in one thread.  The backend's events are the clock: it yields at least a ``Tick`` every
+tenth of a second, and between two of them the engine looks at its timers, at the file watcher and at the
+journal, where another process leaves its request to pause.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gitsession import lifecycle, paths
+from gitsession.backends import base as backend
+from gitsession.config import Settings
+from gitsession.errors import GitSessionError
+from gitsession.git import trees
+from gitsession.lifecycle import Doc
+from gitsession.verbs import events
+from gitsession.verbs.checkpoint import Recorder, status_of
+from gitsession.verbs.settle import SettleWatcher
+from gitsession.verbs.totals import totals_of
+
+COMPLETED: Final = 0
+FATAL: Final = 1
+PAUSED: Final = 3
+INTERRUPTED: Final = 130
+
+_EXIT_OF_KIND: Final = {"internal": FATAL}
+_LOOK_EVERY: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a run ends before its backend is done, and the exit status that tells it."""
+
+    reason: str
+    exit_status: int
+
+
+class Engine:
+    """Runs one job of one session whose owner lock the caller holds."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        worker: backend.Backend,
+        tell: Callable[[events.RunEvent], None],
+        settings: Settings,
+        timeout: float | None,
+    ) -> None:
+        self._recorder = recorder
+        self._store = recorder.store
+        self._id = recorder.session_id
+        self._backend = worker
+        self._tell = tell
+        self._settings = settings
+        self._timeout = timeout
+        self._stop: Stop | None = None
+        self._phase: str | None = None
+        self._warned: set[tuple[str, str]] = set()
+
+    def request_stop(self, stop: Stop) -> None:
+        """Interrupt the backend, then checkpoint and pause; asked again, kill it.  Safe in a signal handler."""
+        if self._stop is None:
+            self._stop = stop
+            self._backend.stop()
+        else:
+            self._backend.kill()
+
+    def run(self, job: backend.Job) -> events.Outcome:
+        """From the first capture to the last; the outcome is told and returned."""
+        if (base := self._recorder.base()) is not None:
+            self._warn_skipped([(paths.encode(item.path), item.reason) for item in base.skipped])
+        else:
+            self._checkpoint("resume", "Changes found at resume")
+        self._begin(job)
+        try:
+            stop = self._listen(job)
+        except Exception as error:
+            self._end(Stop(f"internal error: {error}", FATAL))
+            raise
+        return self._end(stop)
+
+    def _begin(self, job: backend.Job) -> None:
+        with self._store.edit(self._id) as draft:
+            run = {"from_checkpoint": job.resume, "branch": self._recorder.repo.head().branch}
+            if job.task != draft.doc["task"]:
+                run["task"] = job.task
+            draft.log("status", to=lifecycle.RUNNING, run=run)
+            self._phase = draft.doc.get("current_phase")
+            self._read_to: int = draft.doc["journal"]["offset"]
+        now = time.monotonic()
+        self._deadline = now + self._timeout if self._timeout else None
+        self._next_look = now + _LOOK_EVERY
+        self._next_interval = now + self._settings.checkpoint_interval
+        self._journal = self._store.journal(self._id)
+        repo = self._recorder.repo
+        self._watcher = SettleWatcher(repo.worktree, ignore=(repo.git_dir, repo.common_dir))
+
+    def _listen(self, job: backend.Job) -> Stop | None:
+        """Handle events until the backend has ended; ``None`` if it did what it was asked to do."""
+        failure: Stop | None = None
+        # Closed at once if anything unforeseen happens here: an agent nobody listens to must not work on.
+        with closing(self._watcher), closing(self._backend.run(replace(job, phase=self._phase))) as working:
+            answer: backend.Answer = None
+            while True:
+                try:
+                    event = working.send(answer)
+                except StopIteration:
+                    break
+                answer = None
+                try:
+                    if isinstance(event, backend.CheckpointHint):
+                        answer = self._checkpoint("agent", event.description, always=True)
+                    else:
+                        failure = self._handle(event) or failure
+                    self._tend()
+                except GitSessionError as error:
+                    # A checkpoint that fails must not let the agent work on unprotected.
+                    failure = Stop(str(error), FATAL)
+                    self._tell(events.BackendError(str(error)))
+                    self.request_stop(failure)
+        return self._stop or failure
+
+    def _handle(self, event: backend.Event) -> Stop | None:
+        match event:
+            case backend.Phase(name, text, done):
+                self._enter(name, text, done)
+            case backend.Output(text, stream):
+                self._tell(events.AgentOutput(text, stream))
+            case backend.Usage(tokens_in, tokens_out, cost):
+                with self._store.edit(self._id) as draft:
+                    draft.log("usage", input=tokens_in, output=tokens_out, cost_usd=cost)
+            case backend.Failed(reason, kind):
+                if self._stop is None:
+                    self._tell(events.BackendError(reason))
+                return Stop(reason, _EXIT_OF_KIND.get(kind, PAUSED))
+            case backend.Done(summary):
+                if summary:
+                    self._tell(events.Warned(summary))
+            case backend.Tick():
+                pass
+        return None
+
+    def _enter(self, name: str, text: str, done: bool) -> None:
+        """A phase speaks; when it is another one than before, the one before has ended."""
+        before = self._phase
+        if before is not None and before != name:
+            self._end_phase(before)
+        if before != name:
+            with self._store.edit(self._id) as draft:
+                draft.log("phase", phase=name)
+            self._phase = name
+        self._tell(events.PhaseChanged(name, text, done))
+
+    def _end_phase(self, name: str) -> None:
+        self._checkpoint("phase", f"End of {name}")
+        with self._store.edit(self._id) as draft:
+            draft.log("phase", phase=name, done=True)
+
+    def _tend(self) -> None:
+        """What is due between two events: a time limit, a request to pause, a checkpoint."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY
+        if self._stop is not None:
+            return
+        if self._deadline is not None and now >= self._deadline:
+            self.request_stop(Stop("the time limit (--timeout) is reached", PAUSED))
+        elif self._pause_requested():
+            self.request_stop(Stop("paused by session pause", PAUSED))
+        elif self._watcher.changed_and_quiet(self._settings.checkpoint_settle):
+            self._checkpoint("settled")
+        elif now >= self._next_interval:
+            self._checkpoint("interval")
+
+    def _pause_requested(self) -> bool:
+        if self._journal.size() == self._read_to:
+            return False
+        entries, self._read_to = self._journal.read(self._read_to)
+        return any(entry["event"] == "pause_requested" for entry in entries)
+
+    def _checkpoint(self, trigger: str, description: str | None = None, *, always: bool = False) -> int | None:
+        """Take a checkpoint if there is something to take, and tell of it; its number."""
+        record = self._recorder.take(trigger, description, always=always)
+        self._next_interval = time.monotonic() + self._settings.checkpoint_interval
+        if record is None:
+            return None
+        skipped = [(item["path"], item["reason"]) for item in record["skipped"]]
+        self._tell(
+            events.CheckpointSaved(
+                record["index"], record["description"], tuple(record["files_changed"]), tuple(skipped), trigger
+            )
+        )
+        self._warn_skipped(skipped)
+        index: int = record["index"]
+        return index
+
+    def _warn_skipped(self, skipped: list[tuple[str, str]]) -> None:
+        """Each thing that is left out is told once in a run; every checkpoint lists it."""
+        new = [item for item in skipped if item not in self._warned]
+        self._warned.update(new)
+        if new:
+            shown = "; ".join(f"{path} ({reason})" for path, reason in new[:5])
+            more = f" and {len(new) - 5} more" if len(new) > 5 else ""
+            self._tell(events.Warned(f"left out of checkpoints: {shown}{more}"))
+
+    def _end(self, stop: Stop | None) -> events.Outcome:
+        """The last checkpoint, then the state that is true; the state is written even if the checkpoint fails."""
+        try:
+            if stop is None:
+                self._checkpoint("end", "End of run")
+            else:
+                self._checkpoint("pause", f"Paused: {stop.reason}")
+        except GitSessionError as error:
+            self._tell(events.BackendError(str(error)))
+            stop = Stop(f"the last checkpoint failed: {error}", FATAL)
+        with self._store.edit(self._id) as draft:
+            if stop is None:
+                if self._phase is not None:
+                    draft.log("phase", phase=self._phase, done=True)
+                draft.log("status", to=lifecycle.COMPLETED)
+            else:
+                draft.log("status", to=lifecycle.PAUSED, reason=stop.reason)
+            outcome = self._outcome(draft.doc, stop)
+        self._tell(events.Ended(outcome))
+        return outcome
+
+    def _outcome(self, doc: Doc, stop: Stop | None) -> events.Outcome:
+        last = doc["checkpoints"][-1] if doc["checkpoints"] else None
+        changes: list[Doc] = []
+        if last is not None:
+            differing = trees.diff(self._recorder.objects, doc["base"]["tree"], last["tree"])
+            changes = [{"path": paths.encode(change.path), "status": status_of(change)} for change in differing]
+        return events.Outcome(
+            session_id=self._id,
+            status=doc["status"],
+            exit_status=stop.exit_status if stop else COMPLETED,
+            reason=stop.reason if stop else None,
+            index=last["index"] if last else None,
+            totals=totals_of(doc, changes),
+        )

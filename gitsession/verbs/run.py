@@ -1,0 +1,282 @@
+"""Run a task under a session: create or resume it, let the backend work, checkpoint, end it truthfully."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitsession import __version__, backends, lifecycle, paths
+from gitsession.backends.base import Backend, Job
+from gitsession.backends.processes import end_survivors
+from gitsession.clock import timestamp
+from gitsession.clock import timestamp
+from gitsession.config import Settings
+from gitsession.errors import BadValue, IllegalTransition, OutsideRepository, RepositoryError, UsageError
+from gitsession.git.repo import Repo
+from gitsession.ids import check_session_id, new_session_id
+from gitsession.lifecycle import Doc
+from gitsession.model import Session, same_task, task_hash
+from gitsession.store.sessions import SessionStore
+from gitsession.verbs import events
+from gitsession.verbs.checkpoint import Recorder, repository_of
+from gitsession.verbs.deaths import pause_dead
+from gitsession.verbs.engine import INTERRUPTED, Engine, Stop
+from gitsession.verbs.restore import finish_interrupted
+
+WORKFLOWS = ("do",)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the user asked for; ``None`` means "as the session has it" or the default."""
+
+    start: Path
+    task: str | None = None
+    backend: str | None = None
+    model: str | None = None
+    files: tuple[str, ...] = ()
+    session_id: str | None = None
+    workflow: str | None = None
+    timeout: float | None = None
+    command: tuple[str, ...] = ()
+    priority: int | None = None
+
+
+class Runner:
+    """One run of one session.  ``listener`` gets every ``events.RunEvent``, in order, in the caller's thread."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        request: RunRequest,
+        listener: Callable[[events.RunEvent], None],
+        settings: Settings,
+    ) -> None:
+        self._store = store
+        self._request = request
+        self._tell = _deaf_when_gone(listener)
+        self._settings = settings
+        self._stop: Stop | None = None
+        self._engine: Engine | None = None
+
+    def request_stop(self, reason: str, exit_status: int = INTERRUPTED) -> None:
+        """End the run soon: interrupt the agent, checkpoint, pause.  A second call kills the agent at once.
+
+        Safe in a signal handler.
+        """
+        if self._engine is not None:
+            self._engine.request_stop(Stop(reason, exit_status))
+        else:
+            self._stop = self._stop or Stop(reason, exit_status)
+
+    def run(self) -> events.Outcome:
+        """Create or resume the session and run it to its end.
+
+        Raises a ``GitSessionError`` when it cannot start; nothing has been written then, or the session is
+        there and can be resumed.
+        """
+        existing = self._existing_id()
+        if existing is None:
+            return self._create()
+        return self._resume(existing)
+
+    def _existing_id(self) -> str | None:
+        wanted = self._request.session_id
+        if wanted is None:
+            return None
+        if wanted == "latest":
+            return self._store.resolve(wanted)
+        check_session_id(wanted)
+        if self._store.exists(wanted):
+            return wanted
+        # A generated id may be shortened; any other text is the name of a session to be.
+        if wanted.startswith("sess_") and any(known.startswith(wanted) for known in self._store.ids()):
+            return self._store.resolve(wanted)
+        return None
+
+    def _create(self) -> events.Outcome:
+        request = self._request
+        if not request.task or not request.task.strip():
+            raise UsageError("no task given", hint="say what to do with --task TEXT, --task - or --task-file FILE")
+        repo = Repo.discover(request.start)
+        _refuse_home(repo)
+        backend = backends.load(request.backend or "command", stop_grace=self._settings.stop_grace)
+        session_id = request.session_id or new_session_id()
+        doc = new_doc(request, request.task, session_id, repo, backend.name)
+        job = self._job(doc, repo, None)
+        backend.validate(job)
+        self._store.create(doc)
+        with self._store.own(session_id), self._recorder(session_id, repo) as recorder:
+            self._tell(events.SessionCreated(session_id))
+            return self._work(recorder, backend, job)
+
+    def _resume(self, session_id: str) -> events.Outcome:
+        doc = self._store.read(session_id)
+        if doc["status"] == lifecycle.COMPLETED:
+            raise IllegalTransition(
+                f"session {session_id} is completed, and a completed session does not run again",
+                hint="start another one: leave --session-id out or give a new id",
+            )
+        repo = repository_of(doc)
+        dead = self._store.last_owner_facts(session_id)
+        finished = finish_interrupted(self._store, session_id, self._settings)
+        with self._store.own(session_id), self._recorder(session_id, repo) as recorder:
+            self._settle_past(session_id, dead)
+            recorder.adopt()
+            doc = self._store.read(session_id)
+            backend = backends.load(doc["backend"], stop_grace=self._settings.stop_grace)
+            last = doc["checkpoints"][-1] if doc["checkpoints"] else None
+            job = self._job(doc, repo, last)
+            backend.validate(job)
+            self._tell(events.Resuming(session_id, job.resume, job.resume_description))
+            for text in finished.warnings if finished else ():
+                self._tell(events.Warned(text))
+            self._warn_of_differences(doc, repo)
+            return self._work(recorder, backend, job)
+
+    def _settle_past(self, session_id: str, dead: Doc | None) -> None:
+        """End what a killed run left behind (``dead``: what it said of itself), and take over what this request changes."""
+        request = self._request
+        survivors = end_survivors(session_id)
+        with self._store.edit(session_id) as draft:
+            pause_dead(draft, dead, survivors=[process.pid for process in survivors])
+            wanted = {
+                "backend": request.backend,
+                "model": request.model,
+                "command": list(absolute_program(request.command, request.start)) or None,
+                "priority": request.priority,
+            }
+            values = {key: value for key, value in wanted.items() if value is not None and value != draft.doc.get(key)}
+            if values:
+                draft.log("settings", values=values)
+
+    def _warn_of_differences(self, doc: Doc, repo: Repo) -> None:
+        request = self._request
+        if request.task is not None and not same_task(doc["task_hash"], task_hash(request.task)):
+            self._tell(
+                events.Warned("the task is not the one this session began with; earlier checkpoints may not fit it")
+            )
+        if not request.start.resolve().is_relative_to(repo.worktree):
+            self._tell(events.Warned(f"the session works in {repo.worktree}"))
+        branch = doc.get("context", {}).get("working_branch")
+        if (now := repo.head().branch) != branch:
+            self._tell(events.Warned(f"the branch is {now or 'detached'} now; the session last ran on {branch}"))
+
+    def _recorder(self, session_id: str, repo: Repo) -> closing[Recorder]:
+        return closing(Recorder(self._store, session_id, repo, self._settings))
+
+    def _work(self, recorder: Recorder, backend: Backend, job: Job) -> events.Outcome:
+        self._engine = Engine(recorder, backend, self._tell, self._settings, self._request.timeout)
+        if self._stop is not None:
+            self._engine.request_stop(self._stop)
+        return self._engine.run(job)
+
+    def _job(self, doc: Doc, repo: Repo, resume: Doc | None) -> Job:
+        return Job(
+            session_id=doc["id"],
+            task=self._request.task if self._request.task is not None else doc["task"],
+            files=tuple(doc["files"]),
+            phase=doc.get("current_phase"),
+            resume=resume["index"] if resume else None,
+            resume_description=resume["description"] if resume else None,
+            worktree=repo.worktree,
+            model=doc.get("model"),
+            command=tuple(doc.get("command") or ()),
+        )
+
+
+def new_doc(request: RunRequest, task: str, session_id: str, repo: Repo, backend: str) -> Doc:
+    """The record of a session that is about to be created; ``BadValue`` or ``OutsideRepository`` if it cannot be."""
+    workflow = request.workflow or WORKFLOWS[0]
+    if workflow not in WORKFLOWS:
+        raise BadValue(f"there is no workflow {workflow!r}", hint="workflows: " + ", ".join(WORKFLOWS))
+    head = repo.head()
+    now = timestamp()
+    hashed = task_hash(task)
+    metadata = {
+        "git_branch": head.branch,
+        "git_commit": head.oid[:7] if head.oid else None,
+        "working_dir": str(request.start.resolve()),
+        "os": platform.system().lower(),
+        "wrapper_version": __version__,
+        "task_hash": hashed,
+        "start_time": None,
+        "backend": backend,
+        "model": request.model,
+    }
+    session = Session.model_validate(
+        {
+            "id": session_id,
+            "status": lifecycle.CREATED,
+            "backend": backend,
+            "model": request.model,
+            "task": task,
+            "task_hash": hashed,
+            "files": focus(request.files, request.start, repo),
+            "created_at": now,
+            "updated_at": now,
+            "workflow": workflow,
+            "context": {"working_branch": head.branch},
+            "metadata": metadata,
+            "repository": {
+                "worktree": str(repo.worktree),
+                "git_dir": str(repo.git_dir),
+                "common_dir": str(repo.common_dir),
+                "object_format": repo.object_format,
+            },
+            "command": list(absolute_program(request.command, request.start)) or None,
+            "priority": request.priority or 0,
+        }
+    )
+    return session.model_dump(mode="json")
+
+
+def absolute_program(command: tuple[str, ...], start: Path) -> tuple[str, ...]:
+    """The command with a program given by path made absolute, so that a resume from elsewhere finds it."""
+    if command and ("/" in command[0] or os.sep in command[0]):
+        return (os.path.abspath(start / command[0]), *command[1:])
+    return command
+
+
+def focus(files: tuple[str, ...], start: Path, repo: Repo) -> list[str]:
+    """``--files`` relative to the worktree; they need not exist yet.  ``OutsideRepository`` for any other place."""
+    found = []
+    for name in files:
+        # Parents are resolved (the user may stand in a linked directory), the file itself is not: it may be a link.
+        place = Path(os.path.abspath(start / name))
+        place = place.parent.resolve() / place.name
+        if not place.is_relative_to(repo.worktree) or ".git" in place.relative_to(repo.worktree).parts:
+            raise OutsideRepository(
+                f"{name} is not in the working tree {repo.worktree}", hint="name files of this repository"
+            )
+        relative = paths.encode(os.fsencode(place.relative_to(repo.worktree).as_posix()))
+        if relative not in found:
+            found.append(relative)
+    return found
+
+
+def _refuse_home(repo: Repo) -> None:
+    """A home directory that is a repository would mean hashing everything a person has."""
+    if repo.worktree == Path.home().resolve():
+        raise RepositoryError(
+            "the repository here is your whole home directory", hint="run inside a project's own repository"
+        )
+
+
+def _deaf_when_gone(listener: Callable[[events.RunEvent], None]) -> Callable[[events.RunEvent], None]:
+    """``listener``, left alone once its terminal or pipe is gone: that does not end paid work."""
+    gone = False
+
+    def tell(event: events.RunEvent) -> None:
+        nonlocal gone
+        if not gone:
+            try:
+                listener(event)
+            except OSError:
+                gone = True
+
+    return tell
