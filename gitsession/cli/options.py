@@ -1,0 +1,47 @@
+"""Parameters that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gitsession.store.sessions import SessionStore
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def complete_sessions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Ids for shell completion."""
+    from gitsession.store.sessions import SessionStore
+
+    return [known for known in ["latest", *SessionStore().ids()] if known.startswith(incomplete)]
+
+
+def session_argument(function: F) -> F:
+    """``ID``: an id, the beginning of one, or ``latest``."""
+    return click.argument("session", metavar="ID", shell_complete=complete_sessions)(function)
+
+
+def json_option(function: F) -> F:
+    """``--json``: the same as JSON, with field names that stay."""
+    return click.option("--json", "as_json", is_flag=True, help="Write JSON.")(function)
+
+
+def find(text: str) -> tuple[SessionStore, str]:
+    """The store and the full id that ``text`` means in it; ``SessionNotFound`` names the ids that look like it."""
+    from gitsession.errors import SessionNotFound
+    from gitsession.store.sessions import SessionStore
+
+    store = SessionStore()
+    try:
+        return store, store.resolve(text)
+    except SessionNotFound as error:
+        from difflib import get_close_matches
+
+        near = get_close_matches(text, store.ids(), n=3)
+        if near:
+            raise SessionNotFound(str(error), hint=f"did you mean {' or '.join(near)}?") from None
+        raise

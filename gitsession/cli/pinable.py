@@ -1,0 +1,28 @@
+"""``pinable-agents`` (and ``git pinable``): looks after sessions."""
+
+from __future__ import annotations
+
+import click
+
+from gitsession import __version__
+from gitsession.cli.lazy import LazyGroup
+
+_COMMANDS = {
+    "session": ("gitsession.cli.session:group", "List, inspect, checkpoint, pause and delete sessions."),
+    "demo": ("gitsession.cli.demo:demo", "The worked example, for real and offline."),
+    "config": (None, "Read and write settings."),
+    "hooks": (None, "Install git hooks into a repository."),
+    "doctor": (None, "Check this installation."),
+}
+
+group = click.version_option(__version__, message="%(prog)s %(version)s")(
+    LazyGroup(
+        "pinable-agents",
+        table=_COMMANDS,
+        help="Look after the sessions of AI coding agents.",
+        epilog="Every command takes --debug, which shows the traceback of an error.\n\n"
+        "\b\nShell completion, in ~/.bashrc "
+        '(elsewhere zsh_source, fish_source):\n  eval "$(_PINABLE_AGENTS_COMPLETE=bash_source pinable-agents)"\n'
+        '  eval "$(_CODEAGENT_WRAPPER_COMPLETE=bash_source codeagent-wrapper)"',
+    )
+)

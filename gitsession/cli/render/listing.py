@@ -1,0 +1,85 @@
+"""``session list``: a line a session; ``--json``: an array of objects::
+
+    {"id", "status", "alive", "backend", "model", "task", "created_at", "updated_at",
+     "checkpoint", "files_count", "worktree", "priority", "problem"}
+
+``status`` is ``corrupted`` where the file cannot be read, and ``problem`` says why; ``alive`` is false for a running
+session whose process is gone and null for one that does not run; ``checkpoint`` is the newest one's index or null,
+``files_count`` how many files the task was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gitsession.cli.render.out import columns, write
+from gitsession.cli.render.table import table
+from gitsession.cli.render.text import one_line, safe_text
+from gitsession.cli.render.units import age
+
+if TYPE_CHECKING:
+    from gitsession.store.summaries import Summary
+
+CORRUPTED = "corrupted"
+_HEADER = ("ID", "STATUS", "BACKEND", "CHECKPOINT", "AGE", "TASK")
+
+
+def status(session: Summary) -> str:
+    """The session's state; ``corrupted`` where its file says none."""
+    return session.status or CORRUPTED
+
+
+def draw(sessions: Sequence[Summary], now: float) -> None:
+    """One line each; ages are from their creation to ``now`` (Unix seconds)."""
+    rows = [
+        (
+            safe_text(one.id),
+            state(status(one), one.alive),
+            safe_text(one.backend or "-"),
+            progress(one.checkpoint_index, one.files_count),
+            age(one.created_at, now),
+            _subject(one),
+        )
+        for one in sessions
+    ]
+    write("\n".join(table(_HEADER, rows, columns())))
+
+
+def state(name: str, alive: bool) -> str:
+    """A state in words: a running session whose process is gone is not what it says."""
+    return "running (owner gone)" if name == "running" and not alive else safe_text(name)
+
+
+def progress(checkpoint: int | None, files: int) -> str:
+    """``1/3``: the newest checkpoint and how many files the task was given; ``-`` without a checkpoint."""
+    if checkpoint is None:
+        return "-"
+    return f"{checkpoint}/{files}" if files else str(checkpoint)
+
+
+def _subject(session: Summary) -> str:
+    """The task; what is wrong with the file stands before it."""
+    task = one_line(session.task)
+    if session.problem is None:
+        return task
+    return f"! {one_line(session.problem)}{': ' if task else ''}{task}"
+
+
+def as_object(session: Summary) -> dict[str, Any]:
+    """A session as the documented JSON object."""
+    return {
+        "id": session.id,
+        "status": status(session),
+        "alive": session.alive if session.status == "running" else None,
+        "backend": session.backend or None,
+        "model": session.model,
+        "task": None if status(session) == CORRUPTED else session.task,
+        "created_at": session.created_at or None,
+        "updated_at": session.updated_at or None,
+        "checkpoint": session.checkpoint_index,
+        "files_count": session.files_count,
+        "worktree": session.worktree,
+        "priority": session.priority,
+        "problem": session.problem,
+    }

@@ -1,0 +1,57 @@
+"""Times, durations, money and counts as people read them.
+
+Times of day are local; JSON output keeps the record's UTC.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def duration(seconds: float) -> str:
+    """``12m 34s``, ``2h``, ``1d 3h``: the largest unit and the one below it, zeros left out."""
+    rest = round(seconds)
+    for place, (name, size) in enumerate(_UNITS):
+        if rest >= size:
+            count, rest = divmod(rest, size)
+            below = _UNITS[place + 1 : place + 2]
+            return " ".join([f"{count}{name}", *(f"{rest // unit}{small}" for small, unit in below if rest >= unit)])
+    return "0s"
+
+
+def age(moment: str, now: float) -> str:
+    """How long before ``now`` (Unix seconds) a recorded moment was, in its largest unit; ``-`` if there is none."""
+    try:
+        seconds = max(0, int(now - datetime.fromisoformat(moment).timestamp()))
+    except (ValueError, TypeError):
+        return "-"
+    return next((f"{seconds // size}{name}" for name, size in _UNITS if seconds >= size), "0s")
+
+
+def local(moment: str) -> datetime | None:
+    """A recorded moment in local time; ``None`` if it cannot be read."""
+    try:
+        at = datetime.fromisoformat(moment)
+    except (ValueError, TypeError):
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone()
+
+
+def date_time(moment: str) -> str:
+    """``2026-02-25 10:00:00``, local; a moment that cannot be read stays as it is."""
+    at = local(moment)
+    return at.strftime("%Y-%m-%d %H:%M:%S") if at else str(moment)
+
+
+def money(dollars: float | None) -> str:
+    """``$0.87``, ``unknown`` where it is not known, four places below a cent."""
+    if dollars is None:
+        return "unknown"
+    return f"${dollars:.4f}" if 0 < dollars < 0.01 else f"${dollars:.2f}"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``, ``12,500 tokens``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,19 @@
+"""``session delete``: to the trash."""
+
+from __future__ import annotations
+
+import click
+
+from gitsession.cli.options import find, session_argument
+from gitsession.cli.render.out import note, write
+from gitsession.cli.render.text import safe_text
+from gitsession.verbs.delete import delete
+
+
+@click.command("delete", help="Move a session that does not run to the trash; the files of its repository stay.")
+@session_argument
+def command(session: str) -> None:
+    store, session_id = find(session)
+    place = delete(store, session_id)
+    write(f"Session deleted: {session_id}")
+    note(f"kept in {safe_text(str(place))}")

@@ -1,0 +1,170 @@
+"""``codeagent-wrapper``: run a task under a session, or go on with one."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gitsession import __version__, config
+from gitsession.cli.lazy import HELP_OPTIONS
+from gitsession.cli.options import complete_sessions
+from gitsession.errors import BadValue, NotYet, UsageError
+
+if TYPE_CHECKING:
+    from gitsession.verbs.run import Runner
+
+_SIGNALS = {"SIGINT": "interrupted (Ctrl-C)", "SIGTERM": "terminated (SIGTERM)", "SIGHUP": "the terminal went away"}
+
+
+def _timeout(text: str) -> float:
+    """Seconds of ``10m``, ``90s``, ``1h30m``."""
+    try:
+        return config.duration(text)
+    except BadValue as error:
+        raise BadValue(f"--timeout: {error}", hint=error.hint) from None
+
+
+@click.command(
+    "codeagent-wrapper",
+    context_settings=HELP_OPTIONS,
+    help="Run a task under a session, or go on with a session.\n\nCMD is the program that the 'command' backend runs.",
+    epilog="Exit status: 0 completed, 1 failed, 2 usage, 3 paused and resumable, 4 a person has to decide, "
+    "127 backend not installed, 130 interrupted and paused. --debug shows the traceback of an error.",
+)
+@click.option("--backend", metavar="NAME", help="What does the work.")
+@click.option("--model", metavar="NAME", help="The model, for backends that have several.")
+@click.option("--task", metavar="TEXT", help="What to do; '-' reads it from standard input.")
+@click.option("--task-file", metavar="FILE", type=click.Path(path_type=Path), help="Read the task from a file.")
+@click.option("--files", metavar="A,B", multiple=True, help="The files the task is about; may be repeated.")
+@click.option(
+    "--session-id",
+    metavar="ID",
+    shell_complete=complete_sessions,
+    help="Go on with this session ('latest': the newest), or create one of this name.",
+)
+@click.option("--restore-checkpoint", metavar="N", type=click.IntRange(min=0), help="First go back to checkpoint N.")
+@click.option("--context-from", metavar="ID", multiple=True, help="Begin with what another session found.")
+@click.option("--workflow", metavar="NAME", help="The phases to go through: do (the default).")
+@click.option("--timeout", metavar="TIME", type=_timeout, help="Pause after this time: 90s, 10m, 1h30m.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json", "stream-json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="How to tell what happens.",
+)
+@click.option("--max-cost", metavar="USD", type=click.FloatRange(min=0), help="Pause when this much is spent.")
+@click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="Pause after N replies of the model.")
+@click.option("--priority", metavar="N", type=int, help="Sessions of higher priority are recovered first.")
+@click.argument("cmd", nargs=-1, metavar="[-- CMD...]", type=click.UNPROCESSED)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def command(task: str | None, task_file: Path | None, session_id: str | None, output: str, **flags: Any) -> int:
+    _refuse_unbuilt(output, flags)
+    from gitsession.cli.render.run import RUNS
+    from gitsession.store.sessions import SessionStore
+    from gitsession.verbs.run import Runner, RunRequest
+
+    store = SessionStore()
+    request = RunRequest(
+        start=Path.cwd(),
+        task=_task(task, task_file),
+        backend=flags["backend"],
+        model=flags["model"],
+        files=tuple(name for names in flags["files"] for name in names.split(",") if name),
+        session_id=session_id,
+        workflow=flags["workflow"],
+        timeout=flags["timeout"],
+        command=_command(flags["cmd"], flags["backend"]),
+        priority=flags["priority"],
+    )
+    draw = RUNS[output]()
+    try:
+        runner = Runner(store, request, draw, config.load(store.home))
+        with stopped_by_signals(runner):
+            return runner.run().exit_status
+    finally:
+        # What is left to draw is not worth hiding how the run ended.
+        with suppress(OSError):
+            draw.close()
+
+
+def _refuse_unbuilt(output: str, flags: dict[str, Any]) -> None:
+    """Flags that are documented and not built are refused, never ignored."""
+    asked = {
+        "--restore-checkpoint": flags["restore_checkpoint"] is not None,
+        "--context-from": bool(flags["context_from"]),
+        "--max-cost": flags["max_cost"] is not None,
+        "--max-turns": flags["max_turns"] is not None,
+        "--output markdown": output == "markdown",
+        f"--workflow {flags['workflow']}": flags["workflow"] not in (None, "do"),
+    }
+    for flag, given in asked.items():
+        if given:
+            raise NotYet(f"{flag} is not built yet", hint="leave it out")
+
+
+def _task(text: str | None, file: Path | None) -> str | None:
+    """The task from ``--task``, standard input or a file; the final newlines of the latter two are not part of it."""
+    if text is not None and file is not None:
+        raise UsageError("--task and --task-file cannot be given together", hint="give one of them")
+    if file is not None:
+        try:
+            return _decoded(file.read_bytes(), str(file))
+        except OSError as error:
+            raise UsageError(f"cannot read the task file {file}: {error.strerror}", hint="check its name") from error
+    if text == "-":
+        return _decoded(sys.stdin.buffer.read(), "standard input")
+    if text is not None:
+        return _decoded(text.encode("utf-8", "surrogateescape"), "--task", ends="")
+    return None
+
+
+def _decoded(data: bytes, source: str, ends: str = "\r\n") -> str:
+    try:
+        text = data.decode("utf-8").rstrip(ends)
+    except UnicodeDecodeError as error:
+        raise BadValue(f"the task in {source} is not UTF-8 (byte {error.start})", hint="convert it to UTF-8") from None
+    if "\0" in text:
+        raise BadValue(f"the task in {source} holds a NUL byte", hint="give text, not a binary file")
+    if not text.strip():
+        raise BadValue(f"the task in {source} is empty", hint="say what to do")
+    return text
+
+
+def _command(command: tuple[str, ...], backend: str | None) -> tuple[str, ...]:
+    """The program of the ``command`` backend; words left over for another backend are a mistake."""
+    if command and backend not in (None, "command"):
+        raise UsageError(
+            f"{command[0]!r} is left over: only the 'command' backend runs a program",
+            hint="quote the task as one word after --task, or leave --backend out",
+        )
+    return command
+
+
+@contextmanager
+def stopped_by_signals(runner: Runner) -> Iterator[None]:
+    """Within it Ctrl-C, a termination and a lost terminal end the run in order; once more ends it at once.
+
+    A signal that was ignored when we began (nohup, a job in the background) stays ignored.
+    """
+    before: dict[signal.Signals, Any] = {}
+
+    def stop_for(reason: str) -> Callable[[int, FrameType | None], None]:
+        return lambda _number, _frame: runner.request_stop(reason)
+
+    for name, reason in _SIGNALS.items():
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            before[number] = signal.signal(number, stop_for(reason))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,159 @@
+"""Errors become a line, a next step and an exit status; nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+from support import cli_environment, program, run_cli
+
+from gitsession.cli import boundary
+from gitsession.errors import BackendMissing, GitSessionError, SessionBusy, UsageError
+
+Enter = Callable[..., int]
+
+
+@pytest.fixture
+def enter(monkeypatch: pytest.MonkeyPatch) -> Enter:
+    """Runs a function as a program of that name would, on arguments."""
+
+    def run(function: Callable[..., object], *arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["program", *arguments])
+        return boundary.guarded("program", lambda: click.Command("program", callback=function))
+
+    return run
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def function() -> None:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (GitSessionError("it broke"), 1, "program: it broke\n"),
+        (UsageError("bad request", hint="ask nicely"), 2, "program: bad request\nhint: ask nicely\n"),
+        (SessionBusy("taken"), 4, "program: taken\n"),
+        (BackendMissing("no claude"), 127, "program: no claude\n"),
+        (GitSessionError("two\nlines \x1b[2J"), 1, "program: two lines ^[[2J\n"),
+        (KeyError("x"), 1, "program: internal error: KeyError: 'x'; run with --debug for the traceback\n"),
+        (click.UsageError("Nothing to do."), 2, "program: nothing to do\nhint: program --help lists what it takes\n"),
+        (BrokenPipeError(), 1, ""),
+        (KeyboardInterrupt(), 130, "\n"),
+        (click.Abort(), 130, ""),
+    ],
+)
+def test_each_end_has_its_words_and_status(
+    enter: Enter, capsys: pytest.CaptureFixture[str], error: BaseException, status: int, words: str
+) -> None:
+    assert enter(raising(error)) == status
+    assert capsys.readouterr() == ("", words)
+
+
+@pytest.mark.parametrize(("result", "status"), [(None, 0), (0, 0), (3, 3)])
+def test_the_command_gives_the_status(enter: Enter, result: int | None, status: int) -> None:
+    assert enter(lambda: result) == status
+
+
+@pytest.mark.parametrize("error", [GitSessionError("it broke"), KeyError("x")])
+def test_debug_gives_the_traceback(enter: Enter, capsys: pytest.CaptureFixture[str], error: Exception) -> None:
+    assert enter(raising(error), "--debug") == 1
+    assert "Traceback (most recent call last):" in capsys.readouterr().err
+
+
+def test_debug_after_two_dashes_is_the_commands() -> None:
+    assert boundary._without_debug(["--debug", "a", "--", "x", "--debug"]) == (["a", "--", "x", "--debug"], True)
+    assert boundary._without_debug(["a", "--", "--debug"]) == (["a", "--", "--debug"], False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["session", "lisst"], "no such command 'lisst'. Did you mean"),
+        (["sesion"], "no such command 'sesion'. Did you mean"),
+        (["session", "list", "--limitt", "3"], "no such option '--limitt'. Did you mean"),
+        (["session", "list", "--limit", "many"], "'many' is not a valid integer"),
+        (["session", "list", "--status", "pausd"], "'pausd' is not one of"),
+        (["session", "inspect"], "missing argument 'ID'"),
+        (["session", "recover", "--scan"], "'recover' is not built yet"),
+        (["hooks", "install"], "'hooks' is not built yet"),
+        (["session", "inspect", "zz"], "zz"),
+        (["session", "inspect", "../../etc/passwd"], "session"),
+    ],
+)
+def test_bad_requests_are_one_line_and_a_hint(arguments: list[str], words: str) -> None:
+    done = run_cli("pinable-agents", *arguments)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert words in lines[0]
+    assert lines[0].startswith("pinable-agents: ")
+    assert [line[:6] for line in lines[1:]] in ([], ["hint: "])
+
+
+@pytest.mark.parametrize("arguments", [[], ["session"]])
+def test_a_group_alone_shows_its_help(arguments: list[str]) -> None:
+    done = run_cli("pinable-agents", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: pinable-agents")
+
+
+@pytest.mark.parametrize("name", ["pinable-agents", "codeagent-wrapper", "git-pinable"])
+def test_help_and_version(name: str) -> None:
+    assert run_cli(name, "--help").stdout.startswith(f"Usage: {name.replace('git-', 'git ')}")
+    assert run_cli(name, "--version").stdout == f"{name.replace('git-', 'git ')} 0.1.0\n"
+
+
+def test_completion_names_commands_and_sessions(make_session: Callable[..., object]) -> None:
+    make_session("my-refactor")
+    asked = {
+        "_PINABLE_AGENTS_COMPLETE": "bash_complete",
+        "COMP_WORDS": "pinable-agents session insp",
+        "COMP_CWORD": "2",
+    }
+    assert run_cli("pinable-agents", env=asked).stdout == "plain,inspect\n"
+    asked |= {"COMP_WORDS": "pinable-agents session inspect my", "COMP_CWORD": "3"}
+    assert run_cli("pinable-agents", env=asked).stdout == "plain,my-refactor\n"
+
+
+def test_a_terminal_that_cannot_show_it_gets_an_escape(make_session: Callable[..., object]) -> None:
+    make_session()
+    done = run_cli("pinable-agents", "session", "list", env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "\\u5c06" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_not_worth_a_word(make_session: Callable[..., object]) -> None:
+    make_session()
+    with subprocess.Popen(
+        [program("pinable-agents"), "session", "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=cli_environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_output_that_cannot_be_written_is_an_error(make_session: Callable[..., object]) -> None:
+    make_session()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [program("pinable-agents"), "session", "list"], stdout=full, stderr=subprocess.PIPE, env=cli_environment()
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"pinable-agents: cannot write the output: No space left on device\n"
+
+
+def test_a_closed_stream_leads_nowhere(make_session: Callable[..., object]) -> None:
+    make_session()
+    command = f"{program('pinable-agents')} session list <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], env=cli_environment()).returncode == 0

@@ -1,0 +1,191 @@
+"""The main job at the command line: run, lose the network, look, go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import GitRepo, run_cli, start_cli
+
+AGENT = """\
+#!/bin/sh
+if [ -z "$PINABLE_RESUME" ]; then
+    echo '::phase::analysis::Analyzing 2 files...'
+    echo '::tokens::in=12500,out=3200,cost=0.5'
+    echo '::done::Identified 15 functions to refactor'
+    echo '::checkpoint::analysis results'
+    echo '::phase::implementation::Refactoring src/app.py...'
+    echo new > src/repository.py
+    echo changed >> src/app.py
+    echo '::done::Created src/repository.py'
+    echo '::checkpoint::user module changes'
+    printf 'plain output\\n'
+    printf '\\033[31mcoloured\\n' >&2
+    echo '::error::CONNECTION ERROR: network timeout after 30s'
+    exit 1
+fi
+echo '::phase::implementation::Refactoring src/util.py...'
+echo changed >> src/util.py
+echo '::checkpoint::order module changes'
+"""
+WAITS = """\
+#!/bin/sh
+echo '::phase::analysis::waiting'
+echo half > half.txt
+exec sleep 60
+"""
+RUN = ["codeagent-wrapper", "--task", "重构 src", "--files", "src/app.py,src/util.py"]
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    return _program(tmp_path / "agent.sh", AGENT)
+
+
+def _program(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_run_that_loses_its_network_goes_on_later(repo: GitRepo, agent: str) -> None:
+    state = repo.user_state()
+    first = run_cli(*RUN, "--", agent, cwd=repo.path)
+    session_id = first.stdout.splitlines()[0].removeprefix("Session created: ")
+    assert first.returncode == 3
+    assert first.stdout.splitlines()[1:] == [
+        "[Phase: analysis] Analyzing 2 files...",
+        "[Phase: analysis] DONE - Identified 15 functions to refactor",
+        "[Checkpoint 0] Saved analysis results",
+        "[Phase: implementation] Refactoring src/app.py...",
+        "[Phase: implementation] DONE - Created src/repository.py",
+        "[Checkpoint 1] Saved user module changes",
+        "plain output",
+        "CONNECTION ERROR: network timeout after 30s",
+        f"Session paused: {session_id} (checkpoint 1)",
+    ]
+    assert first.stderr == "^[[31mcoloured\n"
+
+    assert f"{session_id}  paused  command  1/2" in run_cli("pinable-agents", "session", "list").stdout
+    inspected = run_cli("pinable-agents", "session", "inspect", "latest").stdout
+    assert inspected.endswith(
+        "Files changed so far:\n  + src/repository.py  (new)\n  ~ src/app.py         (modified)\n\n"
+        "Remaining work:\n  - src/util.py  (not started)\n"
+    )
+
+    second = run_cli("codeagent-wrapper", "--session-id", session_id, cwd=repo.path)
+    assert second.returncode == 0
+    lines = second.stdout.splitlines()
+    assert lines[:4] == [
+        "Resuming from checkpoint 1 (user module changes)",
+        "[Phase: implementation] Refactoring src/util.py...",
+        "[Checkpoint 2] Saved order module changes",
+        "",
+    ]
+    assert lines[4] == f"Session completed: {session_id}"
+    assert re.fullmatch(r"Total time: \d+s( \(excluding .* pause\))?", lines[5])
+    assert lines[6:] == ["Total cost: $0.50", "Files created: 1, Files modified: 2"]
+
+    third = run_cli("codeagent-wrapper", "--session-id", "latest", cwd=repo.path)
+    assert third.returncode == 2
+    assert "is completed" in third.stderr
+    assert repo.user_state() == state
+
+
+def test_json_and_stream_json(repo: GitRepo, agent: str) -> None:
+    first = run_cli(*RUN, "--output", "stream-json", "--", agent, cwd=repo.path)
+    told = [json.loads(line) for line in first.stdout.splitlines()]
+    assert first.returncode == 3
+    assert told[0]["type"] == "session_created"
+    assert told[-1]["type"] == "ended"
+    assert (told[-1]["status"], told[-1]["exit_status"], told[-1]["checkpoint"]) == ("paused", 3, 1)
+    second = run_cli("codeagent-wrapper", "--session-id", "latest", "--output", "json", cwd=repo.path)
+    result = json.loads(second.stdout)
+    assert second.returncode == 0
+    assert (result["status"], result["checkpoint"]) == ("completed", 2)
+    assert result["checkpoints"][0]["files_changed"] == ["src/util.py"]
+
+
+@pytest.fixture
+def waiting(repo: GitRepo, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run whose agent waits, begun so far that its phase was told."""
+    process = start_cli(*RUN, "--session-id", "work", "--", _program(tmp_path / "waits.sh", WAITS), cwd=repo.path)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("[Phase"):
+            break
+    yield process
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_pause(waiting: subprocess.Popen[str], number: signal.Signals) -> None:
+    waiting.send_signal(number)
+    out, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == 130, err
+    assert out.splitlines()[-1] == "Session paused: work (checkpoint 0)"
+    assert "Status:   paused\n" in run_cli("pinable-agents", "session", "inspect", "work").stdout
+
+
+def test_pause_checkpoint_and_delete_from_another_terminal(waiting: subprocess.Popen[str], repo: GitRepo) -> None:
+    def session(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_cli("pinable-agents", "session", *arguments)
+
+    assert session("list").stdout.splitlines()[1].split()[:2] == ["work", "running"]
+    busy = session("delete", "work")
+    assert busy.returncode == 4
+    assert "pause it first" in busy.stderr
+    taken = session("checkpoint", "work", "--description", "完成数据库迁移脚本")
+    assert (taken.returncode, taken.stderr) == (0, "")
+    assert re.fullmatch(r"\[Checkpoint \d\] Saved 完成数据库迁移脚本\n", taken.stdout)
+    paused = session("pause", "work")
+    assert paused.returncode == 0
+    out, _ = waiting.communicate(timeout=30)
+    assert waiting.returncode == 3
+    assert out.splitlines()[-1] == paused.stdout.strip()
+    assert re.fullmatch(r"Session paused: work \(checkpoint \d\)\n", paused.stdout)
+    again = session("pause", "work")
+    assert (again.returncode, again.stdout, again.stderr) == (0, paused.stdout, "it was paused already\n")
+    deleted = session("delete", "work")
+    assert (deleted.returncode, deleted.stdout) == (0, "Session deleted: work\n")
+    assert deleted.stderr.startswith("kept in ")
+    assert session("inspect", "work").returncode == 2
+    assert repo.at("half.txt").read_text() == "half\n"
+
+
+def test_output_that_nobody_reads_does_not_end_the_run(repo: GitRepo, agent: str) -> None:
+    process = start_cli(*RUN, "--session-id", "work", "--", agent, cwd=repo.path)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    assert process.wait(timeout=30) == 3
+    process.stderr.close()
+    assert '"user module changes"' in run_cli("pinable-agents", "session", "inspect", "work").stdout
+
+
+@pytest.mark.parametrize(("place", "words"), [("plain", "is not in a git repository"), ("bare.git", "bare repository")])
+def test_a_place_without_files_to_track(tmp_path: Path, place: str, words: str) -> None:
+    (tmp_path / "plain").mkdir()
+    GitRepo.init(tmp_path / "bare.git", "--bare")
+    done = run_cli(*RUN, "--", "true", cwd=tmp_path / place)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert words in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_missing_program_and_a_path_outside(repo: GitRepo, pinable_home: Path) -> None:
+    missing = run_cli(*RUN, "--", "./no-such-agent", cwd=repo.path)
+    assert missing.returncode == 127
+    outside = run_cli("codeagent-wrapper", "--task", "a", "--files", "../x", "--", "true", cwd=repo.path)
+    assert outside.returncode == 2
+    assert "../x" in outside.stderr
+    assert not (pinable_home / "sessions").exists()

@@ -1,0 +1,144 @@
+"""``codeagent-wrapper``: its flags, its task, its signals."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from support import run_cli
+
+from gitsession.cli import wrapper
+from gitsession.errors import BadValue, UsageError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--restore-checkpoint", "1", "--session-id", "x"], "--restore-checkpoint is not built yet"),
+        (["--context-from", "sess_1"], "--context-from is not built yet"),
+        (["--max-cost", "0.5"], "--max-cost is not built yet"),
+        (["--max-turns", "3"], "--max-turns is not built yet"),
+        (["--output", "markdown"], "--output markdown is not built yet"),
+        (["--workflow", "dance"], "--workflow dance is not built yet"),
+        (["--timeout", "soon"], "--timeout: 'soon' is not a duration"),
+        (["--timeout", "0"], "--timeout: '0' is no time at all"),
+        (["--output", "yaml"], "'yaml' is not one of"),
+        (["--priority", "high"], "'high' is not a valid integer"),
+        (["--max-cost", "-1"], "-1.0 is not in the range"),
+        (["--bakend", "claude"], "no such option '--bakend'. Did you mean '--backend'"),
+        (["--backend", "clause"], "clause"),
+        (["--backend", "claude", "--", "do", "it"], "'do' is left over"),
+        (["--task", "b", "--task-file", "f"], "--task and --task-file cannot be given together"),
+        (["--task-file", "not-there"], "cannot read the task file not-there: No such file or directory"),
+        (["--session-id", "../x"], "'../x' cannot be a session id"),
+        (["--session-id", "latest"], "session"),
+    ],
+)
+def test_bad_requests_are_usage_errors(repo: object, tmp_path: Path, arguments: list[str], words: str) -> None:
+    task = [] if {"--task", "--task-file"} & set(arguments) else ["--task", "a"]
+    done = run_cli("codeagent-wrapper", *task, *arguments, cwd=tmp_path / "repo")
+    assert (done.returncode, done.stdout) == (2, "")
+    lines = done.stderr.splitlines()
+    assert lines[0].startswith("codeagent-wrapper: ")
+    assert words in lines[0]
+    assert [line[:6] for line in lines[1:]] in ([], ["hint: "])
+
+
+def test_no_task(repo: object, tmp_path: Path) -> None:
+    done = run_cli("codeagent-wrapper", cwd=tmp_path / "repo")
+    assert done.returncode == 2
+    assert "--task" in done.stderr
+
+
+def test_a_flag_of_the_program_is_not_ours(repo: object, tmp_path: Path) -> None:
+    """What follows ``--`` belongs to the program, also what looks like a flag we refuse."""
+    done = run_cli(
+        "codeagent-wrapper", "--task", "a", "--", "no-such-program", "--max-cost", "1", cwd=tmp_path / "repo"
+    )
+    assert "--max-cost" not in done.stderr
+
+
+class _Input:
+    def __init__(self, data: bytes) -> None:
+        self.buffer = io.BytesIO(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "task"),
+    [
+        (b"do it\n", "do it"),
+        (b"two\nlines\r\n\n", "two\nlines"),
+        ("重构\n".encode(), "重构"),
+        (b"  kept  \n", "  kept  "),
+    ],
+)
+def test_the_task_from_standard_input_or_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: bytes, task: str
+) -> None:
+    monkeypatch.setattr(sys, "stdin", _Input(data))
+    assert wrapper._task("-", None) == task
+    (tmp_path / "task").write_bytes(data)
+    assert wrapper._task(None, tmp_path / "task") == task
+
+
+@pytest.mark.parametrize("task", ["do it", "ends with a newline\n", "重构 😀"])
+def test_a_task_on_the_command_line_is_exact(task: str) -> None:
+    assert wrapper._task(task, None) == task
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"caf\xe9", "is not UTF-8 (byte 3)"),
+        (b"a\0b", "holds a NUL byte"),
+        (b" \n", "is empty"),
+        (b"", "is empty"),
+    ],
+)
+def test_a_task_that_is_no_text(monkeypatch: pytest.MonkeyPatch, data: bytes, words: str) -> None:
+    monkeypatch.setattr(sys, "stdin", _Input(data))
+    with pytest.raises(BadValue) as caught:
+        wrapper._task("-", None)
+    assert str(caught.value) == f"the task in standard input {words}"
+    assert caught.value.hint
+    with pytest.raises(BadValue):
+        wrapper._task(os.fsdecode(data), None)
+
+
+def test_a_task_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Is a directory"):
+        wrapper._task(None, tmp_path)
+
+
+class _Runner:
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def request_stop(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def test_signals_ask_the_run_to_stop_and_are_given_back() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    runner = _Runner()
+    with wrapper.stopped_by_signals(runner):  # type: ignore[arg-type]
+        for number in before:
+            signal.raise_signal(number)
+    assert runner.reasons == ["interrupted (Ctrl-C)", "terminated (SIGTERM)", "the terminal went away"]
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_a_signal_that_was_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    runner = _Runner()
+    try:
+        with wrapper.stopped_by_signals(runner):  # type: ignore[arg-type]
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert runner.reasons == []
