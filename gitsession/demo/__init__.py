@@ -1,0 +1,1 @@
+"""What ``pinable-agents demo`` works on: a small Go repository (``shop``) and a scripted agent (``agent.py``)."""

@@ -1,0 +1,79 @@
+"""What the pages say is what the code does, where that can be asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from support import GitRepo, run_cli
+
+from gitsession import config
+from gitsession.backends import NAMES
+from gitsession.errors import UsageError
+
+ROOT = Path(__file__).parent.parent
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
+
+
+def section(page: str, title: str) -> str:
+    """The text of one section of a page."""
+    return re.split(r"^## ", PAGES[page].split(f"## {title}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def not_there_yet() -> list[tuple[str, ...]]:
+    """The command lines that the README says are not built, as arguments of the program each belongs to."""
+    backends, flags, session, others, *_ = re.findall(
+        r"^- (.*?)[;.]$", section("README.md", "Not there yet"), re.MULTILINE | re.DOTALL
+    )
+    named = re.compile(r"`([^`]+)`")
+    wrapper = ["codeagent-wrapper", "--task", "x"]
+    values = {"--restore-checkpoint": "1", "--context-from": "x", "--max-cost": "1", "--max-turns": "1"}
+    return [
+        *((*wrapper, "--backend", name) for name in named.findall(backends) if name != "command"),
+        *((*wrapper, *flag.split(), *([values[flag]] if flag in values else [])) for flag in named.findall(flags)),
+        *(("pinable-agents", "session", name.removeprefix("session ")) for name in named.findall(session)),
+        *(("pinable-agents", name) for name in named.findall(others)),
+    ]
+
+
+@pytest.mark.parametrize("command", not_there_yet(), ids=" ".join)
+def test_what_the_readme_says_is_not_built_says_so_itself(repo: GitRepo, command: tuple[str, ...]) -> None:
+    done = run_cli(*command, cwd=repo.path)
+    assert done.returncode == UsageError.exit_status, done.stdout
+    assert re.search(r"not (there|built) yet", done.stderr)
+    assert repo.git("for-each-ref", "refs/pinable") == ""
+
+
+def test_the_readme_names_every_backend() -> None:
+    said = re.findall(r"`([a-z-]+)`", section("README.md", "Not there yet").split(";")[0])
+    assert set(said) == set(NAMES)
+
+
+def test_every_setting_has_its_row() -> None:
+    rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \| `(\S+)` \|", section("files.md", "Settings"), re.MULTILINE)
+    readers = {"capture_max_file_size": config.size, "claude_max_retries": config.count}
+    assert [
+        (key, variable, readers.get(key.replace(".", "_"), config.duration)(value)) for key, variable, value in rows
+    ] == [
+        (config.key_of(field.name), "PINABLE_" + field.name.upper().replace("_", "__", 1), field.default)
+        for field in fields(config.Settings)
+    ]
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_links_lead_somewhere(page: str) -> None:
+    directory = ROOT if (ROOT / page).exists() else ROOT / "docs"
+    for target in re.findall(r"\]\(([^)#:]+)\)", PAGES[page]):
+        assert (directory / target).exists(), target
+
+
+def test_the_command_backend_page_names_every_variable_and_directive(repo: GitRepo) -> None:
+    page = PAGES["command-backend.md"]
+    agent = 'env | cut -d= -f1 | grep ^PINABLE_ | grep -v ^PINABLE_HOME > names; [ -n "$PINABLE_RESUME" ]'
+    first = run_cli("codeagent-wrapper", "--task", "x", "--model", "m", "--", "sh", "-c", agent, cwd=repo.path)
+    assert first.returncode == 3, first.stderr
+    assert run_cli("codeagent-wrapper", "--session-id", "latest", cwd=repo.path).returncode == 0
+    names = set((repo.path / "names").read_text().split())
+    assert names == set(re.findall(r"^\| `(PINABLE_\w+)` \|", page, re.MULTILINE))
