@@ -1,0 +1,394 @@
+"""The ledger: one session's checkpoints as commits on a ref of its own.
+
+``refs/pinable/<id>`` names the newest checkpoint's commit; its first parent is the checkpoint before, down to the base,
+whose parent is what HEAD was.  The tree is the files.  The message, UTF-8::
+
+    checkpoint 1: Implement the login form
+
+    Pinable-Session: sess_1740477296_9f3a1c2b
+    Pinable-Checkpoint: 1                        ("base" for the base)
+    Pinable-Phase: implementation                (left out when there is none)
+    Pinable-Record: {"index":1,…}                (the checkpoint's record, JSON on one line)
+
+The subject is for people: one line, without control characters, cut at 200 characters.  The record is exact: what
+could break a line, a terminal or the reading direction stands as a JSON escape in it.
+
+``refs/pinable-meta/<id>`` names a commit like it, without a record, whose tree holds the exact bytes of files that
+git's filters would not give back.  ``refs/pinable-trash/<id>`` and ``refs/pinable-meta-trash/<id>`` hold both of a
+deleted session; for further ones deleted under the same id ``@2``, ``@3`` … follow the name (``@`` is in no id).
+
+A ref moves only from where the caller believes it to be, after everything it will name is on the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from gitsession import seam
+from gitsession.errors import GitFailed, RefMoved, RepositoryError, SessionBusy
+from gitsession.git import trees
+from gitsession.git.objects import Objects, sync
+from gitsession.git.repo import Repo, lock_taken
+from gitsession.git.trees import Entry
+
+Record = dict[str, Any]
+
+BASE: Final = "base"
+_IDENTITY: Final = "gitsession <gitsession@localhost>"
+_SUBJECT_LENGTH: Final = 200
+_STALE: Final = 2.0  # seconds that a lock file must stay the same before it is taken for a dead process's
+_PATIENCE: Final = 10.0  # seconds to wait for a lock that changes hands
+_PAUSE: Final = 0.02
+# C0 and C1 controls, line and paragraph separators, marks that turn the reading direction, halves of characters.
+_UNSAFE = "\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
+_UNSAFE_RUN = re.compile(f"[\\s{_UNSAFE}]+")
+_UNSAFE_ONE = re.compile(f"[{_UNSAFE}]")
+
+
+class LedgerCommit(NamedTuple):
+    """One commit of a ledger; ``record`` is None only where the message holds none, so that it is not ours."""
+
+    oid: str
+    tree: str
+    parent: str | None
+    record: Record | None
+
+
+class Ledger:
+    """The ledger of session ``session_id`` in ``repo``.  Whoever writes holds the session's write lock."""
+
+    def __init__(self, repo: Repo, objects: Objects, session_id: str) -> None:
+        self.repo = repo
+        self.objects = objects
+        self.session_id = session_id
+        self.ref = f"refs/pinable/{session_id}"
+        self.meta_ref = f"refs/pinable-meta/{session_id}"
+        self.broken_locks: list[Path] = []
+        """Lock files of dead processes that stood in the way and were removed."""
+
+    def tip(self) -> str | None:
+        """The newest commit, None before the base."""
+        return self._read(self.ref)
+
+    def append(
+        self,
+        tree: str,
+        *,
+        tip: str | None,
+        parent: str | None,
+        subject: str,
+        record: Record,
+        index: int | None = None,
+        phase: str | None = None,
+        timestamp: float | None = None,
+    ) -> str:
+        """Commit ``tree`` and everything pending in ``objects``, and move the ref from ``tip`` to it; the commit's id.
+
+        ``parent`` is the checkpoint before, for the base (``index`` None) HEAD.  ``timestamp`` is Unix seconds, now by
+        default.  Errors: ``RefMoved`` when the ref is not at ``tip``, ``SessionBusy`` when it stays locked,
+        ``CaptureError`` when the objects cannot be written; in each case the ref is where it was.
+        """
+        trailers = self._trailers(index) + ([("Pinable-Phase", one_line(phase))] if phase else [])
+        trailers.append(("Pinable-Record", _json_line(record)))
+        commit = self._commit(tree, parent, subject, trailers, timestamp)
+        self._move(self.ref, commit, tip)
+        return commit
+
+    def commits(self, newest: str | None = None) -> Iterator[LedgerCommit]:
+        """The commits, newest first (``newest``, the tip by default), down to the base.
+
+        A commit that is not this session's ends them, too.
+        """
+        oid = newest or self.tip()
+        while oid is not None:
+            commit, checkpoint = self._parse(oid)
+            yield commit
+            oid = None if checkpoint in (None, BASE) else commit.parent
+
+    def keep_raw(self, raw: Mapping[bytes, Entry], index: int | None) -> str | None:
+        """Keep exact bytes, by path, for checkpoint ``index``; the commit that holds them, None if there are none."""
+        if not raw:
+            return None
+        tip = self._read(self.meta_ref)
+        before = self.raw(tip)
+        changes: dict[bytes, Entry | None] = dict.fromkeys(before.keys() - raw.keys())
+        changes |= {path: entry for path, entry in raw.items() if before.get(path) != entry}
+        if tip is not None and not changes:
+            return tip
+        tree = trees.update(self.objects, None if tip is None else self._parse(tip)[0].tree, changes)
+        subject = f"exact bytes for {BASE if index is None else f'checkpoint {index}'}"
+        commit = self._commit(tree, tip, subject, self._trailers(index), None)
+        self._move(self.meta_ref, commit, tip)
+        return commit
+
+    def raw(self, meta: str | None) -> dict[bytes, Entry]:
+        """What ``keep_raw`` kept in commit ``meta``."""
+        return {} if meta is None else dict(trees.walk(self.objects, self._parse(meta)[0].tree))
+
+    # Repair
+
+    def lock_left(self) -> Path | None:
+        """A lock file on one of the refs, held or left behind."""
+        locks = (self.repo.common_dir / f"{ref}.lock" for ref in (self.ref, self.meta_ref))
+        return next((lock for lock in locks if lock.exists()), None)
+
+    def break_locks(self) -> None:
+        """Remove lock files of dead processes (see ``_when_unlocked``); ``SessionBusy`` if somebody holds one."""
+        for ref in (self.ref, self.meta_ref):
+            self._when_unlocked(ref, partial(_refuse, self.repo.common_dir / f"{ref}.lock"))
+
+    def put_back(self, commit: str) -> Path | None:
+        """Make the ref name ``commit``, whatever it says; if it was unreadable, where its file went."""
+        broken = None
+        try:
+            tip = self.tip()
+        except RepositoryError:
+            broken = self._take_away()
+            tip = None
+        if tip != commit:
+            self._move(self.ref, commit, tip)
+        return broken
+
+    def _take_away(self) -> Path:
+        """Move the ref's file, which nobody can read, out of the way."""
+        file = self.repo.common_dir / self.ref
+        kept = self.repo.private_dir / f"{self.session_id}.unreadable-ref"
+        file.replace(kept)
+        return kept
+
+    # The trash
+
+    def copy_to_trash(self) -> None:
+        """Make the trash hold what the session's refs hold; doing it again changes nothing."""
+        values = self._values(self.ref, self.meta_ref)
+        number = self._newest_in_trash()
+        if values not in ((None, None), self._values(*self._trash_refs(number))):
+            # The checkpoints' ref comes last: where it is, all is.
+            for ref, value in reversed(list(zip(self._trash_refs(number + 1), values, strict=True))):
+                if value is not None:
+                    self._move(ref, value, None)
+
+    def drop(self) -> None:
+        """Delete the session's refs; ``RefMoved`` if the trash does not hold what they hold."""
+        self._hand_over((self.ref, self.meta_ref), self._trash_refs(self._newest_in_trash()))
+
+    def bring_back(self) -> None:
+        """Make the session's refs what they were when it was last deleted; ``RefMoved`` if there are others by now."""
+        trash = self._trash_refs(self._newest_in_trash())
+        live = (self.ref, self.meta_ref)
+        for ref, value, now in zip(live, self._values(*trash), self._values(*live), strict=True):
+            if value not in (None, now):
+                self._move(ref, value, None)
+        self._hand_over(trash, live)
+
+    def _hand_over(self, refs: tuple[str, str], heirs: tuple[str, str]) -> None:
+        """Delete ``refs``, each of which its heir must equal."""
+        for ref, value, kept in zip(refs, self._values(*refs), self._values(*heirs), strict=True):
+            if value not in (None, kept):
+                raise RefMoved(f"{ref} is at {value}, its copy at {kept or 'nothing'}")
+            if value is not None:
+                self._move(ref, None, value)
+
+    def _values(self, *refs: str) -> tuple[str | None, ...]:
+        return tuple(self._read(ref) for ref in refs)
+
+    def _trash_refs(self, number: int) -> tuple[str, str]:
+        name = self.session_id if number < 2 else f"{self.session_id}@{number}"
+        return f"refs/pinable-trash/{name}", f"refs/pinable-meta-trash/{name}"
+
+    def _newest_in_trash(self) -> int:
+        """The number of the session last deleted under this id, 0 if there is none."""
+        listing = self.repo.git("for-each-ref", "--format=%(refname)", "refs/pinable-trash", "refs/pinable-meta-trash")
+        names = {name.rpartition("/")[2] for name in listing.decode("utf-8", "replace").splitlines()}
+        numbers = [name.partition("@")[2] for name in names if name.startswith(f"{self.session_id}@")]
+        return max([int(number) for number in numbers if number.isdecimal()], default=int(self.session_id in names))
+
+    # Commits
+
+    def _trailers(self, index: int | None) -> list[tuple[str, str]]:
+        return [("Pinable-Session", self.session_id), ("Pinable-Checkpoint", BASE if index is None else str(index))]
+
+    def _commit(
+        self, tree: str, parent: str | None, subject: str, trailers: list[tuple[str, str]], timestamp: float | None
+    ) -> str:
+        """Put a commit into the batch and the batch on the disk; its id."""
+        when = int(time.time() if timestamp is None else timestamp)
+        lines = [f"tree {tree}"]
+        if parent is not None:
+            lines.append(f"parent {parent}")
+        lines += [f"{role} {_IDENTITY} {when} +0000" for role in ("author", "committer")]
+        lines += ["", one_line(subject, _SUBJECT_LENGTH), "", *(f"{key}: {value}" for key, value in trailers), ""]
+        oid = self.objects.add("commit", "\n".join(lines).encode())
+        self.objects.flush()
+        return oid
+
+    def _parse(self, oid: str) -> tuple[LedgerCommit, str | None]:
+        """A commit, and what its ``Pinable-Checkpoint`` says: None if it is not this session's."""
+        kind, data = self.objects.read(oid)
+        if kind != "commit":
+            raise RepositoryError(f"{self.ref} leads to {oid}, a {kind} and not a commit")
+        head, _, message = data.decode("utf-8", "replace").partition("\n\n")
+        fields = _pairs(head, " ")
+        trailers = _pairs(message.rstrip("\n").rpartition("\n\n")[2], ": ")
+        ours = trailers.get("Pinable-Session") == self.session_id
+        record = trailers.get("Pinable-Record") if ours else None
+        commit = LedgerCommit(oid, fields["tree"], fields.get("parent"), _record(record))
+        return commit, trailers.get("Pinable-Checkpoint") if ours else None
+
+    # Refs
+
+    @cached_property
+    def _libgit(self) -> Any:
+        """libgit2's refs; None where it refuses the repository, or would write a reflog."""
+        libgit = self.repo.libgit()
+        if libgit is None:
+            return None
+        logs = list(libgit.config.get_multivar("core.logallrefupdates"))[-1:]
+        return None if logs and (logs[0] or "").lower() == "always" else libgit.references
+
+    def _read(self, ref: str) -> str | None:
+        if self._libgit is None:
+            return self.repo.git("rev-parse", "--verify", "--quiet", ref, ok=(0, 1)).decode().strip() or None
+        from pygit2 import GitError
+
+        try:
+            found = self._libgit.get(ref)
+        except GitError as error:
+            raise RepositoryError(f"{ref} cannot be read: {error}", hint="see 'git fsck'") from error
+        return None if found is None else str(found.target)
+
+    def _move(self, ref: str, new: str | None, old: str | None) -> None:
+        """Move ``ref`` from ``old`` to ``new`` (None: no such ref), on the disk when it returns."""
+        seam.reach("ref.update")
+        if self._libgit is None:
+            self._when_unlocked(ref, lambda: self._move_by_program(ref, new, old))
+        else:
+            self._when_unlocked(ref, lambda: self._move_by_libgit(ref, new, old))
+        if self.repo.ref_format == "files":
+            # Also the directory above: ours may be new in it.
+            seam.reach("ref.sync-dir")
+            place = self.repo.common_dir / ref
+            for directory in (place.parent, place.parent.parent):
+                if directory.is_dir():  # git removes those that became empty
+                    sync(directory)
+
+    def _move_by_libgit(self, ref: str, new: str | None, old: str | None) -> None:
+        """libgit2 locks ``packed-refs``, where a kill would leave the user a lock, only for a ref that is in it."""
+        from pygit2 import GitError
+
+        try:
+            if old is None:
+                self._libgit.create(ref, new)
+            else:
+                found = self._libgit[ref]
+                if str(found.target) != old:
+                    raise _moved(ref, str(found.target), old)
+                if new is None:
+                    found.delete()
+                else:
+                    found.set_target(new)  # refuses, as delete does, if it moved since it was found
+        except (GitError, OSError, KeyError) as error:
+            if "failed to lock" in str(error):
+                raise _LockedError from error
+            self._expect(ref, old)
+            raise RepositoryError(f"cannot move {ref}: {error}") from error
+
+    def _move_by_program(self, ref: str, new: str | None, old: str | None) -> None:
+        nothing = "0" * len(new or old or "")
+        try:
+            with self.repo.start("update-ref", "--no-deref", ref, new or nothing, old or nothing) as update:
+                update.finish()
+        except GitFailed as failure:
+            if lock_taken(failure):
+                raise _LockedError from failure
+            self._expect(ref, old)
+            raise
+
+    def _expect(self, ref: str, expected: str | None) -> None:
+        found = self._read(ref)
+        if found != expected:
+            raise _moved(ref, found, expected)
+
+    def _when_unlocked(self, ref: str, move: Callable[[], None]) -> None:
+        """``move``, waiting while the ref is locked.
+
+        A kill between making and removing ``<ref>.lock`` leaves it behind.  Nobody holds a ref's lock for longer than a
+        write takes, and none of our own processes can (the caller holds the session's lock): one that stays the
+        very same file for ``_STALE`` seconds before our eyes has no owner, and is removed.
+        """
+        lock = self.repo.common_dir / f"{ref}.lock"
+        start = time.monotonic()
+        seen, since = _identity(lock), start
+        while True:
+            try:
+                return move()
+            except _LockedError:
+                now, moment = _identity(lock), time.monotonic()
+            if now != seen:
+                seen, since = now, moment
+            if now is not None and moment - since > _STALE:
+                lock.unlink(missing_ok=True)
+                self.broken_locks.append(lock)
+            elif moment - start > _PATIENCE:
+                raise SessionBusy(f"{ref} stays locked by another git", hint="try again when it is done")
+            time.sleep(_PAUSE)
+
+
+def _moved(ref: str, found: str | None, expected: str | None) -> RefMoved:
+    return RefMoved(
+        f"{ref} is at {found or 'nothing'}, not at {expected or 'nothing'}",
+        hint="another program moved it; nothing was overwritten",
+    )
+
+
+def _refuse(lock: Path) -> None:
+    if lock.exists():
+        raise _LockedError
+
+
+class _LockedError(Exception):
+    """The ref's lock file is there."""
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """``text`` for people, on one line and without what a terminal would obey, at most ``limit`` characters."""
+    line = _UNSAFE_RUN.sub(" ", text).strip()
+    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _json_line(record: Record) -> str:
+    """JSON on one line, in which nothing unsafe stands but as an escape; ``json.loads`` gives back the same."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+    return _UNSAFE_ONE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _record(text: str | None) -> Record | None:
+    try:
+        found = json.loads(text) if text is not None else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _pairs(text: str, separator: str) -> dict[str, str]:
+    """Lines of key and value; of a key that comes twice the first."""
+    pairs: dict[str, str] = {}
+    for line in text.split("\n"):
+        key, _, value = line.partition(separator)
+        pairs.setdefault(key, value)
+    return pairs
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """What tells a file from another one of the same name; None when there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

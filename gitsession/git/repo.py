@@ -1,0 +1,256 @@
+"""A repository and the one way in which the git program is run on it.
+
+Git's hooks hand their environment down: in a linked worktree ``GIT_DIR`` is set, in ``git commit`` ``GIT_INDEX_FILE``
+is a relative name or the index that is being committed.  A git started from there would work on the wrong
+repository or write into the user's commit.  So every git we start has an environment scrubbed of what
+``git rev-parse --local-env-vars`` lists, and is told explicitly where the repository is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gitsession.errors import BareRepository, GitFailed, NotARepository, RepositoryError, UnsupportedRepository
+
+if TYPE_CHECKING:
+    import pygit2
+
+Argument = str | bytes | os.PathLike[str]
+
+# The union of `git rev-parse --local-env-vars` of git 2.39 and 2.50, then what changes the meaning of arguments.
+SCRUBBED: Final = frozenset({
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
+    "GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE",
+    "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX", "GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE", "GIT_ATTR_SOURCE", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS",
+})  # fmt: skip
+_FIXED_ENVIRONMENT: Final = {
+    "GIT_OPTIONAL_LOCKS": "0",  # the user's index is not ours to refresh
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",  # bytes are exact
+    "GIT_LITERAL_PATHSPECS": "1",  # a file may be called '*' or ':(top)'
+    "LC_ALL": "C.UTF-8",  # messages are read below; not plain C, for the sake of the user's filter programs
+    "LANGUAGE": "C",
+}
+_FIXED_CONFIG: Final = (
+    "-c", f"core.hooksPath={os.devnull}",
+    "-c", "gc.auto=0",
+    "-c", "maintenance.auto=false",
+    "-c", "core.fsync=loose-object,reference",
+    "-c", "core.fsyncMethod=fsync",
+    "-c", "core.fsmonitor=false",
+    "-c", "core.logAllRefUpdates=false",
+)  # fmt: skip
+# Seconds between two tries while somebody holds a lock: 1.6 s in all.
+_BACK_OFF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+_LOCK_TAKEN = re.compile(r"Unable to create '.*\.lock': File exists")
+_MINIMUM = "git 2.31 or newer"
+
+
+def scrubbed_environment() -> dict[str, str]:
+    """Our environment without what would point a git somewhere else, plus what every git of ours gets."""
+    return {name: value for name, value in os.environ.items() if name not in SCRUBBED} | _FIXED_ENVIRONMENT
+
+
+def lock_taken(failure: GitFailed) -> bool:
+    """Whether git failed because a lock file was there (held, or left behind by a kill)."""
+    return _LOCK_TAKEN.search(failure.stderr) is not None
+
+
+class Head(NamedTuple):
+    """Where HEAD is: ``oid`` is None before the first commit, ``branch`` (short name) is None when detached."""
+
+    oid: str | None
+    branch: str | None
+
+
+class Running:
+    """A git that was started; ``finish`` collects what it said.  As a context manager it does not outlive its block."""
+
+    def __init__(self, command: str, process: subprocess.Popen[bytes]) -> None:
+        self.command = command
+        self.process = process
+
+    def finish(self, input: bytes | None = None, ok: Collection[int] = (0,)) -> bytes:  # noqa: A002 - subprocess's name
+        """Its standard output, or ``GitFailed`` if its status is not one of ``ok``."""
+        out, err = self.process.communicate(input)
+        if self.process.returncode not in ok:
+            raise GitFailed(self.command, self.process.returncode, err.decode("utf-8", "replace"))
+        return out
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+@dataclass(frozen=True)
+class Repo:
+    """A repository with a working tree; all paths are absolute.
+
+    ``git_dir`` is this worktree's own, ``common_dir`` the one all worktrees share (the same in the main worktree).
+    """
+
+    worktree: Path
+    git_dir: Path
+    common_dir: Path
+    object_format: str
+    ref_format: str
+
+    @classmethod
+    def discover(cls, start: Path) -> Repo:
+        """The repository that ``start``, a directory, is in.
+
+        Errors: ``NotARepository``, ``BareRepository``, ``UnsupportedRepository`` (another owner, a format that this
+        git does not know).
+        """
+        if not start.is_dir():
+            raise NotARepository(f"{start} is not a directory")
+        # The object format stands between the paths because a path may hold a newline.  A git that does not know
+        # --show-ref-format repeats it, and knows only files.
+        question = ["--is-bare-repository", "--show-ref-format", "--path-format=absolute"]
+        for path in ("--git-dir", "--git-common-dir", "--show-toplevel"):
+            question += ["--show-object-format", path]
+        process = _spawn(["git", "rev-parse", *question], cwd=start, environment=scrubbed_environment())
+        out, err = process.communicate()
+        if process.returncode != 0:
+            raise _refusal(start, out, err.decode("utf-8", "replace"))
+        _bare, ref_format, object_format, rest = out.split(b"\n", 3)
+        places = rest.removesuffix(b"\n").split(b"\n" + object_format + b"\n")
+        git_dir, common_dir, worktree = (Path(os.fsdecode(place)) for place in places)
+        return cls(
+            worktree=worktree,
+            git_dir=git_dir,
+            common_dir=common_dir,
+            object_format=object_format.decode(),
+            ref_format="files" if ref_format.startswith(b"--") else ref_format.decode(),
+        )
+
+    def git(
+        self,
+        *args: Argument,
+        input: bytes | None = None,  # noqa: A002 - subprocess's name
+        index: Path | None = None,
+        ok: Collection[int] = (0,),
+    ) -> bytes:
+        """Run git in the worktree and return its standard output, bytes; pathspecs are literal.
+
+        ``index`` is used in place of the user's index.  A status that is not in ``ok`` is ``GitFailed``; a lock that
+        somebody else holds is waited for, up to about 1.6 s.
+        """
+        for pause in (*_BACK_OFF, None):
+            try:
+                with self.start(*args, index=index) as running:
+                    return running.finish(input, ok)
+            except GitFailed as failure:
+                if pause is None or not lock_taken(failure):
+                    raise
+            time.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def start(self, *args: Argument, index: Path | None = None) -> Running:
+        """Start git as ``git`` does, and do not wait; ``finish`` gives it its input."""
+        process = self._spawn(args, index)
+        return Running(os.fsdecode(args[0]), process)
+
+    def converse(self, *args: Argument) -> subprocess.Popen[bytes]:
+        """Start a git to talk to over its pipes (``cat-file --batch``); the caller closes its input and waits."""
+        return self._spawn(args, None, stderr=subprocess.DEVNULL)
+
+    def _spawn(
+        self, args: tuple[Argument, ...], index: Path | None, stderr: int = subprocess.PIPE
+    ) -> subprocess.Popen[bytes]:
+        environment = scrubbed_environment()
+        if index is not None:
+            environment["GIT_INDEX_FILE"] = os.fspath(index)
+            del environment["GIT_OPTIONAL_LOCKS"]
+        where: list[Argument] = ["git", "--git-dir", self.git_dir, "--work-tree", self.worktree, *_FIXED_CONFIG]
+        return _spawn([*where, *args], cwd=self.worktree, environment=environment, stderr=stderr)
+
+    def libgit(self) -> pygit2.Repository | None:
+        """libgit2's view of the repository, writing durably; None where it refuses (SHA-256, reftable, …)."""
+        return self._libgit
+
+    @cached_property
+    def _libgit(self) -> pygit2.Repository | None:
+        import pygit2
+
+        pygit2.settings.enable_fsync_gitdir(True)
+        try:
+            return pygit2.Repository(str(self.git_dir), pygit2.enums.RepositoryOpenFlag.NO_SEARCH)
+        except (pygit2.GitError, UnicodeError):
+            return None
+
+    def head(self) -> Head:
+        """Where HEAD is now."""
+        with (
+            self.start("rev-parse", "--verify", "--quiet", "HEAD^{commit}") as commit,
+            self.start("symbolic-ref", "--quiet", "HEAD") as ref,
+        ):
+            oid = commit.finish(ok=(0, 1)).strip().decode()
+            target = os.fsdecode(ref.finish(ok=(0, 1)).rstrip(b"\n"))
+        return Head(oid or None, target.removeprefix("refs/heads/") or None)
+
+    @property
+    def private_dir(self) -> Path:
+        """``pinable`` in this worktree's git directory, made (0700) when first asked for."""
+        path = self.git_dir / "pinable"
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+
+def _spawn(
+    command: list[Argument], *, cwd: Path, environment: dict[str, str], stderr: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            # Ctrl-C is for us to handle: the checkpoint that follows it needs a git that goes on.
+            process_group=0 if os.name == "posix" else None,
+        )
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if error.filename == "git":
+            raise RepositoryError(
+                "the git program is not found", hint=f"install {_MINIMUM} and have it on PATH"
+            ) from error
+        raise RepositoryError(f"the worktree {cwd} is not there any more") from error
+
+
+def _refusal(start: Path, out: bytes, err: str) -> RepositoryError:
+    """Why ``git rev-parse`` would not say where the repository is."""
+    if out.startswith(b"true\n"):
+        return BareRepository(f"{start} is in a bare repository: it has no files to checkpoint")
+    if out.startswith(b"false\n"):
+        return NotARepository(f"{start} is inside a git directory", hint="go to the working tree")
+    lines = [line.strip() for line in err.splitlines() if line.strip()]
+    words = " ".join(lines).removeprefix("fatal: ") or "no message"
+    if words.startswith("not a git repository"):
+        return NotARepository(
+            f"{start} is not in a git repository", hint="run it inside a git repository, or make one with 'git init'"
+        )
+    allow = [line for line in lines if line.startswith("git config --global --add safe.directory")]
+    if allow:
+        return UnsupportedRepository(
+            f"git refuses {start}: it belongs to another user", hint=f"to trust it: {allow[0]}"
+        )
+    return UnsupportedRepository(f"git cannot use the repository at {start}: {words}")
