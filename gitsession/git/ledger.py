@@ -275,8 +275,13 @@ class Ledger:
             seam.reach("ref.sync-dir")
             place = self.repo.common_dir / ref
             for directory in (place.parent, place.parent.parent):
-                if directory.is_dir():  # git removes those that became empty
-                    sync(directory)
+                try:
+                    if directory.is_dir():  # git removes those that became empty
+                        sync(directory)
+                except OSError as error:
+                    raise RepositoryError(
+                        f"cannot bring {ref} to the disk: {error.strerror}", hint="what it named before is still there"
+                    ) from error
 
     def _move_by_libgit(self, ref: str, new: str | None, old: str | None) -> None:
         """libgit2 locks ``packed-refs``, where a kill would leave the user a lock, only for a ref that is in it."""

@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 
 from gitsession import seam
 from gitsession.errors import CaptureError, RepositoryError
+from gitsession.git.consolidation import note
 from gitsession.git.packs import LEVEL, PackIndex, deflate, write_pack
 from gitsession.git.readers import Reader, open_reader
 from gitsession.git.repo import Repo
@@ -226,6 +227,7 @@ class Objects:
             with self._written(index, "idx") as file:
                 file.write(index_bytes)
             name = f"pack-{index_bytes[-2 * self._id_size : -self._id_size].hex()}"
+            note(self.repo, name)
             seam.reach("pack.rename")
             pack.replace(directory / f"{name}.pack")
             # Readers look for indexes, so the index comes last.

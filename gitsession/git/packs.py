@@ -15,7 +15,7 @@ import mmap
 import struct
 import zlib
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -93,7 +93,7 @@ class PackIndex:
 
     def __init__(self, path: Path, id_size: int) -> None:
         self.pack = path.with_suffix(".pack")
-        self._size = id_size
+        self.id_size = id_size
         with path.open("rb") as file:
             self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if self._data[: len(_INDEX_MAGIC)] != _INDEX_MAGIC or len(self._data) < _IDS:
@@ -105,9 +105,12 @@ class PackIndex:
         place = bisect_left(range(high), oid, low, high, key=self._id)
         return place < high and self._id(place) == oid
 
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._id, range(self._upto[256]))
+
     def _id(self, place: int) -> bytes:
-        start = _IDS + place * self._size
-        return self._data[start : start + self._size]
+        start = _IDS + place * self.id_size
+        return self._data[start : start + self.id_size]
 
 
 def _header(kind: int, size: int) -> bytes:

@@ -13,6 +13,7 @@ import re
 import subprocess
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +81,14 @@ class Running:
     def __init__(self, command: str, process: subprocess.Popen[bytes]) -> None:
         self.command = command
         self.process = process
+
+    def feed(self, input: bytes) -> None:  # noqa: A002 - subprocess's name
+        """Give it its whole input now, and let it work while the caller does something else."""
+        stream = self.process.stdin
+        assert stream is not None  # noqa: S101 - ``_spawn`` gives every git one
+        with suppress(BrokenPipeError), stream:
+            stream.write(input)
+        self.process.stdin = None  # ``communicate`` would flush it
 
     def finish(self, input: bytes | None = None, ok: Collection[int] = (0,)) -> bytes:  # noqa: A002 - subprocess's name
         """Its standard output, or ``GitFailed`` if its status is not one of ``ok``."""

@@ -13,6 +13,7 @@ from gitsession import paths
 from gitsession.config import Settings
 from gitsession.errors import RefMoved, RepositoryError
 from gitsession.git.capture import Captured, capture
+from gitsession.git.consolidation import Consolidation
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
@@ -40,9 +41,11 @@ class Recorder:
         self.repo = repo
         self.objects = Objects(repo)
         self.ledger = Ledger(repo, self.objects, session_id)
+        self.packs = Consolidation(repo)
         self._settings = settings
 
     def close(self) -> None:
+        self.packs.close()
         self.objects.close()
 
     def base(self) -> Captured | None:
@@ -72,14 +75,19 @@ class Recorder:
         *,
         always: bool = False,
         known: Iterable[bytes] | None = None,
+        call: str | None = None,
     ) -> Doc | None:
         """Take a checkpoint and return its record; ``None`` if nothing changed and ``always`` is false.
 
         ``known`` names the only paths that can differ (no scan is made); without a ``description`` the
-        changed files make one.
+        changed files make one.  For one ``call`` of the agent's there is one checkpoint.
         """
         with self.store.edit(self.session_id) as draft:
-            return self.take_in(draft, trigger, description, always=always, known=known)
+            if call is None:
+                return self.take_in(draft, trigger, description, always=always, known=known)
+            if any(one.get("call") == call for one in draft.doc["checkpoints"]):
+                return None
+            return self.take_in(draft, trigger, description, always=always, known=known, extra={"call": call})
 
     def look_in(self, draft: Draft, known: Iterable[bytes] | None = None) -> Captured:
         """What a checkpoint taken now would hold, against the newest; nothing is recorded."""
@@ -187,7 +195,8 @@ def entries_ahead(ledger: Ledger, doc: Doc) -> list[Doc]:
             raise RefMoved(f"{ledger.ref} holds {commit.oid}, which no session wrote", hint="remove it first")
         found = {**commit.record, "commit": commit.oid, "tree": commit.tree}
         found.pop("session", None)
-        entries.append({"event": "checkpoint", "record": found} if "index" in found else {"event": "base", "base": found})
+        is_base = "index" not in found
+        entries.append({"event": "base", "base": found} if is_base else {"event": "checkpoint", "record": found})
     return entries
 
 
@@ -203,6 +212,7 @@ def checkpoint(store: SessionStore, session_id: str, description: str | None, se
     try:
         recorder.base()
         record = recorder.take("manual", description, always=True)
+        recorder.packs.tend()
         return Checkpoint.model_validate(record)
     finally:
         recorder.close()

@@ -15,21 +15,26 @@ from typing import Final
 
 from gitsession import lifecycle, paths
 from gitsession.backends import base as backend
+from gitsession.clock import precise
 from gitsession.config import Settings
-from gitsession.errors import GitSessionError
+from gitsession.conversation import FINISHED
+from gitsession.errors import ConflictError, GitSessionError
 from gitsession.git import trees
 from gitsession.lifecycle import Doc
 from gitsession.verbs import events
 from gitsession.verbs.checkpoint import Recorder, status_of
+from gitsession.verbs.dialogue import Dialogue, Limits, news
+from gitsession.verbs.edits import Made
 from gitsession.verbs.settle import SettleWatcher
 from gitsession.verbs.totals import totals_of
+from gitsession.verbs.workspace import Workspace
 
 COMPLETED: Final = 0
 FATAL: Final = 1
 PAUSED: Final = 3
 INTERRUPTED: Final = 130
 
-_EXIT_OF_KIND: Final = {"internal": FATAL}
+_EXIT_OF_KIND: Final = {"internal": FATAL, "refused": FATAL}
 _LOOK_EVERY: Final = 0.2
 
 
@@ -51,7 +56,11 @@ class Engine:
         tell: Callable[[events.RunEvent], None],
         settings: Settings,
         timeout: float | None,
+        limits: Limits,
+        *,
+        keep_theirs: bool,
     ) -> None:
+        """``keep_theirs``: where somebody changed a file that an edit was to change, their version stays."""
         self._recorder = recorder
         self._store = recorder.store
         self._id = recorder.session_id
@@ -61,7 +70,10 @@ class Engine:
         self._timeout = timeout
         self._stop: Stop | None = None
         self._phase: str | None = None
+        self._just_saved = False
         self._warned: set[tuple[str, str]] = set()
+        self._dialogue = Dialogue(recorder, limits, self._tell_made)
+        self._keep_theirs = keep_theirs
 
     def request_stop(self, stop: Stop) -> None:
         """Interrupt the backend, then checkpoint and pause; asked again, kill it.  Safe in a signal handler."""
@@ -76,8 +88,9 @@ class Engine:
         if (base := self._recorder.base()) is not None:
             self._warn_skipped([(paths.encode(item.path), item.reason) for item in base.skipped])
         else:
+            self._settle_edits()
             self._checkpoint("resume", "Changes found at resume")
-        self._begin(job)
+        job = self._begin(job)
         try:
             stop = self._listen(job)
         except Exception as error:
@@ -85,13 +98,32 @@ class Engine:
             raise
         return self._end(stop)
 
-    def _begin(self, job: backend.Job) -> None:
+    def _settle_edits(self) -> None:
+        """Finish what a killed run left half done, before anything else is taken for somebody's change."""
+        try:
+            made = self._dialogue.edits.settle(keep_theirs=self._keep_theirs)
+        except ConflictError:
+            self._checkpoint("resume", "Changes found at resume")
+            raise
+        self._tell_made(made)
+
+    def _begin(self, job: backend.Job) -> backend.Job:
+        """The session runs from here on; the job, with what the session knows of it."""
         with self._store.edit(self._id) as draft:
-            run = {"from_checkpoint": job.resume, "branch": self._recorder.repo.head().branch}
+            branch = self._recorder.repo.head().branch
+            run = {"started_at": precise(), "from_checkpoint": job.resume, "branch": branch}
             if job.task != draft.doc["task"]:
                 run["task"] = job.task
             draft.log("status", to=lifecycle.RUNNING, run=run)
             self._phase = draft.doc.get("current_phase")
+            job = replace(
+                job,
+                phase=self._phase,
+                phases_completed=tuple(draft.doc.get("phases_completed", [])),
+                history=draft.doc["context"].get("conversation_history", []),
+                news=tuple(news(draft.doc)),
+                workspace=Workspace(self._recorder.repo),
+            )
             self._read_to: int = draft.doc["journal"]["offset"]
         now = time.monotonic()
         self._deadline = now + self._timeout if self._timeout else None
@@ -100,12 +132,13 @@ class Engine:
         self._journal = self._store.journal(self._id)
         repo = self._recorder.repo
         self._watcher = SettleWatcher(repo.worktree, ignore=(repo.git_dir, repo.common_dir))
+        return job
 
     def _listen(self, job: backend.Job) -> Stop | None:
         """Handle events until the backend has ended; ``None`` if it did what it was asked to do."""
         failure: Stop | None = None
         # Closed at once if anything unforeseen happens here: an agent nobody listens to must not work on.
-        with closing(self._watcher), closing(self._backend.run(replace(job, phase=self._phase))) as working:
+        with closing(self._watcher), closing(self._backend.run(job)) as working:
             answer: backend.Answer = None
             while True:
                 try:
@@ -115,9 +148,13 @@ class Engine:
                 answer = None
                 try:
                     if isinstance(event, backend.CheckpointHint):
-                        answer = self._checkpoint("agent", event.description, always=True)
+                        answer = self._checkpoint("agent", event.description, always=event.always, call=event.call)
+                    elif isinstance(event, backend.Conversing):
+                        answer = self._converse(event)
                     else:
                         failure = self._handle(event) or failure
+                    if not isinstance(event, backend.Tick):
+                        self._just_saved = isinstance(event, backend.CheckpointHint)
                     self._tend()
                 except GitSessionError as error:
                     # A checkpoint that fails must not let the agent work on unprotected.
@@ -132,9 +169,11 @@ class Engine:
                 self._enter(name, text, done)
             case backend.Output(text, stream):
                 self._tell(events.AgentOutput(text, stream))
-            case backend.Usage(tokens_in, tokens_out, cost):
+            case backend.Usage():
                 with self._store.edit(self._id) as draft:
-                    draft.log("usage", input=tokens_in, output=tokens_out, cost_usd=cost)
+                    draft.log("usage", **self._dialogue.spent(event))
+            case backend.Notice(text):
+                self._tell(events.Warned(text))
             case backend.Failed(reason, kind):
                 if self._stop is None:
                     self._tell(events.BackendError(reason))
@@ -145,6 +184,25 @@ class Engine:
             case backend.Tick():
                 pass
         return None
+
+    def _converse(self, event: backend.Conversing) -> backend.Answer:
+        """What a model says and does; a phase ends by a checkpoint, and the next begins with the entry that says so."""
+        phase = event.phase if isinstance(event, backend.Prompt | backend.ToolResult) else None
+        ends = isinstance(event, backend.ReviewWanted) or phase not in (None, self._phase)
+        if ends and self._phase is not None:
+            self._checkpoint("phase", f"End of {self._phase}")
+        answer = self._dialogue.answer(event)
+        if phase not in (None, FINISHED):
+            self._phase = phase
+        return answer
+
+    def _tell_made(self, made: Made) -> None:
+        for record in made.found:
+            self._tell_saved(record)
+        if made.told is not None and self._phase is not None:
+            self._tell(events.PhaseChanged(self._phase, made.told, True))
+        for record in made.saved:
+            self._tell_saved(record)
 
     def _enter(self, name: str, text: str, done: bool) -> None:
         """A phase speaks; when it is another one than before, the one before has ended."""
@@ -158,7 +216,9 @@ class Engine:
         self._tell(events.PhaseChanged(name, text, done))
 
     def _end_phase(self, name: str) -> None:
-        self._checkpoint("phase", f"End of {name}")
+        # What changed since a checkpoint asked for a moment ago is the next phase's work already.
+        if not self._just_saved:
+            self._checkpoint("phase", f"End of {name}")
         with self._store.edit(self._id) as draft:
             draft.log("phase", phase=name, done=True)
 
@@ -168,6 +228,7 @@ class Engine:
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_EVERY
+        self._recorder.packs.tend()
         if self._stop is not None:
             return
         if self._deadline is not None and now >= self._deadline:
@@ -185,16 +246,23 @@ class Engine:
         entries, self._read_to = self._journal.read(self._read_to)
         return any(entry["event"] == "pause_requested" for entry in entries)
 
-    def _checkpoint(self, trigger: str, description: str | None = None, *, always: bool = False) -> int | None:
+    def _checkpoint(
+        self, trigger: str, description: str | None = None, *, always: bool = False, call: str | None = None
+    ) -> int | None:
         """Take a checkpoint if there is something to take, and tell of it; its number."""
-        record = self._recorder.take(trigger, description, always=always)
+        record = self._recorder.take(trigger, description, always=always, call=call)
+        return None if record is None else self._tell_saved(record)
+
+    def _tell_saved(self, record: Doc) -> int:
         self._next_interval = time.monotonic() + self._settings.checkpoint_interval
-        if record is None:
-            return None
         skipped = [(item["path"], item["reason"]) for item in record["skipped"]]
         self._tell(
             events.CheckpointSaved(
-                record["index"], record["description"], tuple(record["files_changed"]), tuple(skipped), trigger
+                record["index"],
+                record["description"],
+                tuple(record["files_changed"]),
+                tuple(skipped),
+                record["trigger"],
             )
         )
         self._warn_skipped(skipped)
@@ -224,9 +292,9 @@ class Engine:
             if stop is None:
                 if self._phase is not None:
                     draft.log("phase", phase=self._phase, done=True)
-                draft.log("status", to=lifecycle.COMPLETED)
+                draft.log("status", to=lifecycle.COMPLETED, ended_at=precise())
             else:
-                draft.log("status", to=lifecycle.PAUSED, reason=stop.reason)
+                draft.log("status", to=lifecycle.PAUSED, reason=stop.reason, ended_at=precise())
             outcome = self._outcome(draft.doc, stop)
         self._tell(events.Ended(outcome))
         return outcome

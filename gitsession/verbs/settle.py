@@ -44,7 +44,7 @@ class SettleWatcher:
         self._told_at = changed_at
         return True
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the thread; nothing is watched any more."""
         self._stop.set()
         # It must not be inside the native library when the interpreter goes down.

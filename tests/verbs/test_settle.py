@@ -28,7 +28,7 @@ def watcher(place: Path) -> Iterator[SettleWatcher]:
     watcher = SettleWatcher(place, ignore=(place / ".git",), start_after=0.0)
     assert told_within(watcher, 10), "what changed before it began counts as changed"
     yield watcher
-    watcher.stop()
+    watcher.close()
 
 
 def told_within(watcher: SettleWatcher, seconds: float, quiet: float = QUIET) -> bool:
@@ -91,7 +91,7 @@ def test_a_short_run_never_loads_the_library(place: Path) -> None:
     watcher = SettleWatcher(place)
     assert not watcher.changed_and_quiet(0.0)
     started = time.monotonic()
-    watcher.stop()
+    watcher.close()
     assert time.monotonic() - started < 0.5
     assert not {name for name in set(sys.modules) - before if name.startswith("watchfiles")}
     assert not [thread for thread in threading.enumerate() if thread.name == "settle"]
@@ -109,10 +109,10 @@ def test_where_watching_fails_it_never_has_anything_to_say(
     monkeypatch.setattr(watchfiles, "watch", refuse)
     watcher = SettleWatcher(place, start_after=0.0)
     assert not told_within(watcher, 0.3, quiet=0.0)
-    watcher.stop()
+    watcher.close()
 
 
 def test_stop_may_be_called_twice(place: Path) -> None:
     watcher = SettleWatcher(place, start_after=0.0)
-    watcher.stop()
-    watcher.stop()
+    watcher.close()
+    watcher.close()
