@@ -6,6 +6,7 @@
     │   ├── BadValue                2   a flag's or a setting's value cannot be read
     │   ├── SessionNotFound         2
     │   ├── AmbiguousSession        2   a prefix that fits several sessions
+    │   ├── ChainNotFound           2
     │   ├── CheckpointNotFound      2
     │   ├── IllegalTransition       2   the session's state does not allow it
     │   ├── UnknownBackend          2
@@ -23,6 +24,7 @@
     ├── ConflictError               4   a person has to decide
     │   ├── SessionBusy             4   another process owns the session
     │   ├── RefMoved                4   refs/pinable/<id> is not what we last wrote
+    │   ├── EditConflict            4   a file was changed while an edit of it was under way
     │   └── DriftError              4   files hold bytes no checkpoint holds
     └── BackendMissing            127   the program that does the work is not there
 
@@ -72,6 +74,10 @@ class AmbiguousSession(UsageError):
         self.matches = tuple(matches)
 
 
+class ChainNotFound(UsageError):
+    """No chain has this name."""
+
+
 class CheckpointNotFound(UsageError):
     """The session has no checkpoint of this number."""
 
@@ -113,7 +119,7 @@ class GitFailed(RepositoryError):
 
     def __init__(self, command: str, status: int, stderr: str, *, hint: str | None = None) -> None:
         lines = [line for line in stderr.strip().splitlines() if line.strip()]
-        words = lines[-1] if lines else "no message"
+        words = "; ".join(lines[-3:]) or "no message"  # the reason may stand before what it led to
         super().__init__(f"git {command} failed ({status}): {words}", hint=hint)
         self.command = command
         self.status = status
@@ -148,6 +154,10 @@ class SessionBusy(ConflictError):
 
 class RefMoved(ConflictError):
     """The hidden ref is not where this session's record left it."""
+
+
+class EditConflict(ConflictError):
+    """A file that an agent's edit was to change holds neither the bytes before the edit nor those after it."""
 
 
 class DriftError(ConflictError):

@@ -140,6 +140,8 @@ def _checkpoint(doc: Doc, entry: Entry) -> None:
     if record["index"] < len(checkpoints):
         return
     checkpoints.append(record)
+    if doc.get("unsaved"):
+        doc["unsaved"] = None
     doc["cost"]["pending"] = {"input": 0, "output": 0}
     context = doc.setdefault("context", {})
     net = context.get("accumulated_changes")
@@ -203,8 +205,14 @@ def _edit_intent(doc: Doc, entry: Entry) -> None:
 
 
 def _edit_done(doc: Doc, entry: Entry) -> None:
-    """``edit_done``: the edit of ``call`` is on disk; ``text`` is what the model is told."""
+    """``edit_done``: the edit of ``call`` is on disk; ``text`` is what the model is told.
+
+    ``unsaved`` {what, paths}: it is in no checkpoint yet, because it is one of several that make a step.
+    """
     doc["pending_edit"] = None
+    if entry.get("unsaved"):
+        before = (doc.get("unsaved") or {}).get("paths", [])
+        doc["unsaved"] = {**entry["unsaved"], "paths": [*before, *entry["unsaved"]["paths"]]}
     conversation.add_result(_history(doc), entry["call"], entry["text"])
 
 
@@ -258,6 +266,12 @@ def _restore_done(doc: Doc, _entry: Entry) -> None:
     doc["restoring"] = None
 
 
+def _head(doc: Doc, entry: Entry) -> None:
+    """``head``: HEAD's ``move`` {serial, at, what: checkout|merge|squash, from, to, branch}; the last 100 are kept."""
+    doc["head_moves"] = [*doc.get("head_moves", []), entry["move"]][-100:]
+    doc["head_seen"] = entry["move"]["serial"]
+
+
 def _repaired(doc: Doc, entry: Entry) -> None:
     """``repaired``: ``session``, the whole record as recovery put it together, takes the place of what was."""
     place = doc["journal"]
@@ -284,5 +298,6 @@ _EFFECTS: Final = {
     "settings": _settings,
     "restore_planned": _restore_planned,
     "restore_done": _restore_done,
+    "head": _head,
     "repaired": _repaired,
 }

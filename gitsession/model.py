@@ -18,8 +18,9 @@ Fields of the published format, always there::
         files_changed      paths (``gitsession.paths``) that differ from the checkpoint before; at most
                            1,000 are listed, ``files_changed_total`` then says how many there are
         tokens_used        {input, output} since the checkpoint before
-    context            conversation_history, accumulated_changes ({path, status} net since the base),
-                       working_branch (the branch when last run)
+    context            conversation_history (gitsession.conversation), accumulated_changes ({path, status} net since
+                       the base), working_branch (the branch when last run), handed_over ({session, text} of
+                       each session that --context-from named)
     cost               total_tokens; estimated_cost_usd, null when any part of it is unknown
     metadata           git_branch, git_commit (7 digits), working_dir, os (darwin|linux|windows),
                        wrapper_version, task_hash, start_time, backend, model: as at creation, never changed
@@ -33,6 +34,11 @@ Ours::
     priority           higher is recovered first; 0 by default
     pause_reason       why it is paused, null otherwise
     runs               one object a run: started_at, ended_at (null while it runs), end
+    pending_edit       an edit that was begun (gitsession.verbs.edits), or null
+    unsaved            {what, paths}: edits of a step whose checkpoint is still to be taken, or null
+    findings           {file, line, severity: critical|warning|note, message, quote} of the review
+    findings_dropped   how many findings were not kept, because their quote was not in the file
+    head_moves         where HEAD went meanwhile (gitsession.verbs.heads); head_seen: the last one's serial
     journal            {seq, offset}: up to where ``<id>.journal`` is folded in
     cost.pending       tokens used since the last checkpoint
     cost.unpriced_tokens, cost.priced_usd   what makes estimated_cost_usd null, and the sum of what is known
@@ -40,7 +46,10 @@ Ours::
     and in a checkpoint
         commit, tree       hex ids; null in a session that has no repository
         capture            "scan" (the whole working tree was looked at) or "paths" (only files known to differ)
-        trigger            agent | phase | settled | interval | manual | pause | end | resume | restore
+        trigger            agent | phase | settled | interval | manual | pause | end | resume | restore | found
+                           (what an agent's edit was about to replace)
+        call               the agent's call that asked for it, where there is one
+        cost_usd           what its tokens cost; null when that is not known, absent when there were none
         changes            {path, status: added|modified|deleted|type} for each of files_changed
         skipped            {path, reason} for what was left out of the tree
         empty_dirs         directories without any file, which a git tree cannot hold

@@ -97,10 +97,10 @@ def test_a_phase_is_current_when_it_begins_and_completed_once() -> None:
 def test_tokens_are_summed_and_pending_until_the_next_checkpoint() -> None:
     usage = {"event": "usage", "input": 10, "output": 2, "cost_usd": 0.1}
     doc = folded([usage, usage])
-    assert doc["cost"]["pending"] == {"input": 20, "output": 4}
+    assert doc["cost"]["pending"] == {"input": 20, "output": 4, "cost_usd": 0.2}
     assert (doc["cost"]["total_tokens"], doc["cost"]["estimated_cost_usd"]) == (24, 0.2)
     doc = folded([usage, {"event": "checkpoint", "record": {"index": 0}}, usage])
-    assert doc["cost"]["pending"] == {"input": 10, "output": 2}
+    assert doc["cost"]["pending"] == {"input": 10, "output": 2, "cost_usd": 0.1}
 
 
 def test_one_unpriced_token_makes_the_cost_unknown() -> None:

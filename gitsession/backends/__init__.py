@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gitsession.config import Settings
 from gitsession.errors import NotYet, UnknownBackend
 
 if TYPE_CHECKING:
@@ -13,15 +14,19 @@ NAMES: Final = ("command", "claude", "claude-code", "codex", "gemini", "opencode
 """Every backend of the documentation, built or not."""
 
 
-def load(name: str, *, stop_grace: float = 5.0) -> Backend:
-    """A fresh backend for one run; ``UnknownBackend`` or ``NotYet`` for a name that has none.
-
-    ``stop_grace`` is how many seconds work that was asked to end may take before it is made to.
-    """
+def load(name: str, settings: Settings | None = None) -> Backend:
+    """A fresh backend for one run; ``UnknownBackend`` or ``NotYet`` for a name that has none."""
+    settings = settings or Settings()
     if name == "command":
         from gitsession.backends.command import CommandBackend
 
-        return CommandBackend(stop_grace=stop_grace)
+        return CommandBackend(stop_grace=settings.stop_grace)
+    if name == "claude":
+        from gitsession.backends.claude import ClaudeBackend
+
+        return ClaudeBackend(
+            stop_grace=settings.stop_grace, timeout=settings.claude_timeout, max_retries=settings.claude_max_retries
+        )
     if name in NAMES:
         raise NotYet(
             f"the backend {name!r} is not there yet",

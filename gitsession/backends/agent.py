@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import queue
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final, Protocol, TypeVar
 
@@ -45,8 +45,8 @@ from gitsession.backends.base import (
     Turn,
     Usage,
 )
-from gitsession.backends.secrets import without_values_of
 from gitsession.conversation import FINISHED, Message
+from gitsession.secrets import without_keys
 
 _T = TypeVar("_T")
 _Work = Generator[Event, Answer, _T]
@@ -59,8 +59,6 @@ _EMPTIES: Final = 2  # empty replies in a row that are not taken for the end of 
 _KEPT: Final = (4, 1)  # newest messages whose results are kept when the conversation is too long
 _STEP: Final = 120  # characters of a line that says what is being done
 _CACHED: Final = {"type": "ephemeral"}
-KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
-"""The variables that hold what must never get into a session."""
 
 
 class Trouble(Exception):
@@ -111,7 +109,7 @@ class Agent:
         self._tools = tools.Tools(job.workspace)
         self._news = list(job.news)
         self._owed: str | None = None  # the description of a step whose checkpoint is still to be taken
-        self._announced: set[str] = set()
+        self._announced = set(_paths_named(self._history))
         self._limit = _FIRST_LIMIT
         self._most = _LAST_LIMIT
 
@@ -134,7 +132,7 @@ class Agent:
             yield from self._begin()
         elif self._phase != FINISHED:
             yield Phase(self._phase, self._step_so_far())
-        while True:
+        while not self._stop.asked:
             if calls := conversation.open_calls(self._history):
                 yield from self._answer(calls)
             elif self._phase == FINISHED:
@@ -144,6 +142,7 @@ class Agent:
             else:
                 yield from self._tell_news()
                 yield from self._turn()
+        raise Stopped
 
     @property
     def _phase(self) -> str | None:
@@ -192,11 +191,11 @@ class Agent:
     # A reply
 
     def _turn(self) -> _Work[None]:
-        enough = yield Turn()
+        enough = yield Turn(self._name)
         if isinstance(enough, str):
             raise Trouble(enough, "limit")
         message, usage = yield from self._reply()
-        message = _usable(message)
+        message = _with_new_ids(_usable(message), self._history)
         yield Reply(message, usage)
         conversation.add_reply(self._history, message)
         if message["stop_reason"] == "refusal":
@@ -350,12 +349,13 @@ class Agent:
         try:
             planned = yield from self._in_thread(lambda _tell: self._tools.plan(given))
             more = _same_step(given, following)
-            edit = Edit(
-                call["id"], planned.changes, planned.told, self._safe(planned.result), None if more else planned.what
-            )
+            edit = Edit(call["id"], planned.changes, planned.told, self._safe(planned.result), planned.what, more)
             outcome = yield edit
-            if not isinstance(outcome, EditOutcome) or outcome.reason is not None:
-                raise FileProblem(outcome.reason if isinstance(outcome, EditOutcome) and outcome.reason else "not made")
+            if not isinstance(outcome, EditOutcome):
+                # It could not even be written down, or is, and is made later: either way the run ends here.
+                raise Stopped
+            if outcome.reason is not None:
+                raise FileProblem(outcome.reason)
         except FileProblem:
             if self._owed is not None:
                 yield CheckpointHint(self._owed, always=False)
@@ -380,6 +380,8 @@ class Agent:
             yield from self._result(call, prompts.UNKNOWN_OUTCOME, error=True)
             return
         yield ToolStarted(call["id"], given.command)
+        if self._stop.asked:
+            raise Stopped
         conversation.add_started(self._history, call["id"])
         yield Phase(self._phase or prompts.WORKFLOW[0], f"Running {_shortened(given.command)}")
         command = shell.Command(given.command, self._job.worktree, self._job.session_id, given.timeout_seconds)
@@ -408,7 +410,7 @@ class Agent:
 
     @staticmethod
     def _safe(text: str) -> str:
-        return without_values_of(text, KEYS)
+        return without_keys(text)
 
     def _step_so_far(self) -> str:
         """What was being done when the former run ended."""
@@ -456,6 +458,15 @@ def verdict(checked: FindingsChecked) -> str:
     return f"{head} ({', '.join(others)})" if others else head
 
 
+def _paths_named(history: conversation.History) -> Iterator[str]:
+    """The paths that the calls of this phase have named."""
+    since = max((place for place, message in enumerate(history) if "phase" in message), default=0)
+    for message in conversation.replies(history[since:]):
+        for block in message["content"]:
+            if block.get("type") == "tool_use" and "path" in block["input"]:
+                yield str(block["input"]["path"])
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
@@ -475,6 +486,18 @@ def _usable(message: Message) -> Message:
             content = content[:-1]
         return {**message, "content": content or [{"type": "text", "text": "(cut)"}]}
     return message
+
+
+def _with_new_ids(message: Message, history: conversation.History) -> Message:
+    """The reply, its tool calls told apart from all before them: some servers begin to count anew in each reply."""
+    used = {block.get("id") for one in conversation.replies(history) for block in one["content"]}
+    content = []
+    for block in message["content"]:
+        if block.get("type") == "tool_use" and block["id"] in used:
+            block = {**block, "id": f"{block['id']}_{len(used)}"}
+        used.add(block.get("id"))
+        content.append(block)
+    return {**message, "content": content}
 
 
 def _explanation(message: Message) -> str:

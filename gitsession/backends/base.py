@@ -30,8 +30,7 @@ class Capabilities:
     takes_model: bool
     """A model's name."""
     converses: bool = False
-    """A conversation with a model that is held here: it takes context, limits on replies and cost, and leave to run
-    commands."""
+    """A conversation with a model that is held here: it takes limits on replies and cost, and leave to run commands."""
     default_model: str | None = None
     """The model that is taken when none is asked for."""
 
@@ -57,7 +56,7 @@ class Job:
     history: Sequence[Message] = ()
     """The conversation of former runs (``gitsession.conversation``)."""
     context: str | None = None
-    """What other sessions hand over."""
+    """What other sessions hand over; every backend passes it on."""
     news: tuple[str, ...] = ()
     """What happened to the files since the former run, in sentences."""
     allow_commands: bool = False
@@ -152,6 +151,8 @@ class Prompt:
 class Turn:
     """The model is about to be asked for a reply; answered with the reason, if there is one, not to."""
 
+    model: str
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -197,15 +198,16 @@ class FileEdit:
 class Edit:
     """Change files, exactly once; answered with an ``EditOutcome``.
 
-    When it is done ``told`` is what a person is told, ``result`` what the model is.  ``checkpoint`` describes the
-    checkpoint to take then; ``None`` when more of the same step follows.
+    When it is done ``told`` is what a person is told, ``result`` what the model is.  ``what`` describes the checkpoint
+    that is taken then, unless (``more``) another edit of the same step follows.
     """
 
     call: str
     changes: tuple[FileEdit, ...]
     told: str
     result: str
-    checkpoint: str | None
+    what: str
+    more: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,23 +16,24 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from gitsession.backends.agent import KEYS, Agent, OutputLimited, TooLong, Trouble
+from gitsession.backends.agent import Agent, OutputLimited, TooLong, Trouble
 from gitsession.backends.base import Answer, Capabilities, Event, Failed, Job, Notice, Tick, Usage
-from gitsession.backends.secrets import without_secrets
 from gitsession.backends.shell import StopRequest
 from gitsession.conversation import Message
 from gitsession.errors import BackendMissing, BadValue, GitSessionError, UsageError
+from gitsession.secrets import KEYS, without_secrets
 
 if TYPE_CHECKING:
     import anthropic
 
 DEFAULT_MODEL: Final = "claude-opus-5-5"
 _REPLY_LIMIT: Final = 8 * 1024 * 1024  # characters; no model's reply is that long
+_BYTES_LIMIT: Final = 24 * 1024 * 1024  # of a response: an event of a few characters is two hundred bytes
 _TICK: Final = 0.05
 _FIRST_PAUSE: Final = 0.5  # seconds before a broken reply is asked for again; doubled each time
 _LONGEST_PAUSE: Final = 8.0
@@ -188,6 +189,8 @@ class _Api:
         except anthropic.APIConnectionError as error:
             self._tell_retry(request, self._why_no_connection(error))
             raise
+        # The SDK holds an event in memory until its end, however long it is.
+        response.http_response.stream = _bounded(response.http_response.stream)
         status, should = response.status_code, response.headers.get("x-should-retry")
         if status >= 400 and should != "false" and (should == "true" or status in _RETRIED or status >= 500):
             self._tell_retry(request, f"the API answered with status {status}")
@@ -206,6 +209,29 @@ class _Api:
         where = urlsplit(str(self._client.base_url)).netloc
         cause = error.__cause__ or error
         return f"no connection to {where} ({_one_line(str(cause)) or type(cause).__name__})"
+
+
+def _bounded(stream: Any) -> Any:
+    """A response's bytes, no more of them than any reply has."""
+    import httpx2
+
+    class Bounded(httpx2.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            left = _BYTES_LIMIT
+            for chunk in stream:
+                left -= len(chunk)
+                if left < 0:
+                    raise _too_long()
+                yield chunk
+
+        def close(self) -> None:
+            stream.close()
+
+    return Bounded()
+
+
+def _too_long() -> Trouble:
+    return Trouble(f"the server's reply is longer than {_REPLY_LIMIT // 1024**2} MB: it was not taken", "exit")
 
 
 class _Gathered:
@@ -232,7 +258,7 @@ class _Gathered:
             if kind == "message_start":
                 self.began = True
                 self._about = {"id": event.message.id, "model": event.message.model}
-                self._count(event.message.usage)
+                self._count(getattr(event.message, "usage", None))
             elif kind == "content_block_start":
                 self._blocks.append(_plain(event.content_block))
                 self._pieces.append({})
@@ -240,7 +266,7 @@ class _Gathered:
                 self._add_piece(self._pieces[event.index], _plain(event.delta))
             elif kind == "message_delta":
                 self._about["stop_reason"] = event.delta.stop_reason
-                self._count(event.usage)
+                self._count(getattr(event, "usage", None))
             elif kind == "message_stop":
                 self.complete = self._about.get("stop_reason") is not None
         except (AttributeError, IndexError, KeyError, TypeError) as error:
@@ -278,7 +304,7 @@ class _Gathered:
                 self._size += len(text)
                 pieces.setdefault(name, []).append(text)
         if self._size > _REPLY_LIMIT:
-            raise Trouble(f"the server's reply is longer than {_REPLY_LIMIT // 1024**2} MB: it was not taken", "exit")
+            raise _too_long()
 
     def _count(self, usage: Any) -> None:
         """Counts are sums so far; later ones replace earlier ones."""

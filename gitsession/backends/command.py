@@ -10,6 +10,7 @@ input and the user's environment, in which it finds
     PINABLE_RESUME              the number of the checkpoint to go on from; not set on a fresh start
     PINABLE_RESUME_DESCRIPTION  that checkpoint's description; not set on a fresh start
     PINABLE_MODEL               the model asked for; not set when none was
+    PINABLE_CONTEXT             a file with what other sessions hand over, UTF-8; not set when there is nothing
     PINABLE_ACK                 a named pipe that tells of checkpoints taken (``gitsession.backends.acknowledge``)
 
 Variables that would point its git at another repository or index (they are set inside a git hook) are taken out: the
@@ -33,16 +34,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from gitsession.backends.acknowledge import Acknowledgements
 from gitsession.backends.base import Answer, Capabilities, Done, Event, Failed, Job, Stream, Tick
+from gitsession.backends.contexts import context_file
 from gitsession.backends.directives import Speech, Text
 from gitsession.backends.processes import MARK, descendants_of, ending, finish, marked
 from gitsession.errors import BackendMissing, UsageError
+from gitsession.secrets import without_secrets
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -53,7 +56,6 @@ _CHUNKS_AHEAD: Final = 64
 _PIPE: Final = 1024 * 1024  # no pipe holds more, unless its reader asked for it
 _TAIL: Final = 4096
 _REASON: Final = 200
-_SECRET_LENGTH: Final = 8
 _AFTER_KILL: Final = 5.0
 _MAX_VARIABLE: Final = 128 * 1024 - 1  # Linux takes no more for one variable, its name included
 _REPOSITORY_VARIABLES: Final = (
@@ -74,7 +76,6 @@ if sys.platform == "win32":
 else:
     _INTERRUPT, _TERMINATE, _KILL = signal.SIGINT, signal.SIGTERM, signal.SIGKILL
     _GROUP: Final[dict[str, Any]] = {"start_new_session": True}
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _ESCAPE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x1f\x7f-\x9f]+")
 
 
@@ -119,9 +120,9 @@ class CommandBackend:
         if self.stopping:
             yield Failed("interrupted before it began", "interrupted")
             return
-        with closing(Acknowledgements()) as acknowledgements:
+        with closing(Acknowledgements()) as acknowledgements, context_file(job.context) as context:
             try:
-                self._process = process = _start(job, acknowledgements.path)
+                self._process = process = _start(job, acknowledgements.path, context)
             except BackendMissing as error:
                 yield Failed(str(error), "exit")
                 return
@@ -181,7 +182,7 @@ class _Attendance:
         if interrupted:
             yield Failed(self._how_interrupted(), "interrupted")
         elif (reason := self._why_failed()) is not None:
-            yield Failed(_without_secrets(reason), "exit")
+            yield Failed(without_secrets(reason), "exit")
         else:
             yield Done(self._still_running())
 
@@ -333,9 +334,9 @@ class _Pipes:
         self._queue.put((name, b""))
 
 
-def _start(job: Job, ack: Path | None) -> subprocess.Popen[bytes]:
+def _start(job: Job, ack: Path | None, context: Path | None) -> subprocess.Popen[bytes]:
     program = _find_program(job)
-    environment = _environment(job, ack)
+    environment = _environment(job, {"PINABLE_ACK": ack, "PINABLE_CONTEXT": context})
     try:
         return _spawn([program, *job.command[1:]], job, environment)
     except OSError as error:
@@ -358,9 +359,9 @@ def _spawn(command: list[str], job: Job, environment: dict[str, str]) -> subproc
     )
 
 
-def _environment(job: Job, ack: Path | None) -> dict[str, str]:
-    variables = _variables(job) | ({"PINABLE_ACK": str(ack)} if ack else {})
-    ours = (*variables, *_RESUME_VARIABLES, "PINABLE_MODEL", "PINABLE_ACK", *_REPOSITORY_VARIABLES)
+def _environment(job: Job, files: Mapping[str, Path | None]) -> dict[str, str]:
+    variables = _variables(job) | {name: str(path) for name, path in files.items() if path is not None}
+    ours = (*variables, *files, *_RESUME_VARIABLES, "PINABLE_MODEL", *_REPOSITORY_VARIABLES)
     return {name: value for name, value in os.environ.items() if name not in ours} | variables
 
 
@@ -433,11 +434,3 @@ def _last_line(tail: bytes) -> str:
     if not seen:
         return ""
     return seen[-1] if len(seen[-1]) <= _REASON else seen[-1][:_REASON] + "…"
-
-
-def _without_secrets(text: str) -> str:
-    """``text`` without the values of the environment's keys and passwords: a reason is stored and shown."""
-    for name, value in os.environ.items():
-        if len(value) >= _SECRET_LENGTH and _SECRET_NAME.search(name):
-            text = text.replace(value, "***")
-    return text

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,14 @@ class ProcessFacts:
 def find_survivors(session_id: str) -> list[ProcessFacts]:
     """Living processes of the session that this process did not start: what a run that died left behind."""
     return marked(session_id, spared=_own())
+
+
+def all_survivors() -> dict[str, list[ProcessFacts]]:
+    """The same of every session, by id."""
+    found: dict[str, list[Process]] = {}
+    for session_id, process in _all_marked(spared=_own()):
+        found.setdefault(session_id, []).append(process)
+    return {session_id: facts for session_id, processes in found.items() if (facts := _facts(_alive(processes)))}
 
 
 def marked(session_id: str, *, spared: Collection[int] = ()) -> list[ProcessFacts]:
@@ -101,23 +109,26 @@ def descendants_of(parent: Process | int) -> list[Process]:
 
 
 def _marked(session_id: str, spared: Collection[int] = ()) -> list[Process]:
+    return _alive(process for found, process in _all_marked(spared) if found == session_id)
+
+
+def _all_marked(spared: Collection[int] = ()) -> Iterator[tuple[str, Process]]:
+    """Every process of a session of this home, with the session's id."""
     import psutil
 
     own = psutil.Process()
     never = {own.pid, *(process.pid for process in own.parents()), *spared}
-    found = []
     for process in psutil.process_iter():
         if process.pid in never:
             continue
         with suppress(psutil.Error, OSError):
             environ = process.environ()
             if (
-                environ.get(MARK) == session_id
+                MARK in environ
                 and environ.get("PINABLE_HOME") == os.environ.get("PINABLE_HOME")
                 and process.username() == own.username()
             ):
-                found.append(process)
-    return _alive(found)
+                yield environ[MARK], process
 
 
 def _own() -> set[int]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitsession.backends.processes import MARK, descendants_of, ending
-from gitsession.backends.secrets import clean_environment
+from gitsession.secrets import clean_environment
 
 OUTPUT_LIMIT: Final = 30_000  # bytes that are kept of what it prints: half from the start, half from the end
 _TICK: Final = 0.05

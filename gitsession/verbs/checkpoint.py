@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gitsession import paths
-from gitsession.config import Settings
+from gitsession.config import Settings, in_repository
 from gitsession.errors import RefMoved, RepositoryError
 from gitsession.git.capture import Captured, capture
 from gitsession.git.consolidation import Consolidation
@@ -21,6 +21,7 @@ from gitsession.git.trees import TreeChange
 from gitsession.lifecycle import Doc
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
+from gitsession.verbs import heads
 
 if TYPE_CHECKING:
     from gitsession.model import Checkpoint
@@ -42,7 +43,7 @@ class Recorder:
         self.objects = Objects(repo)
         self.ledger = Ledger(repo, self.objects, session_id)
         self.packs = Consolidation(repo)
-        self._settings = settings
+        self.settings = in_repository(settings, repo.worktree)
 
     def close(self) -> None:
         self.packs.close()
@@ -54,7 +55,13 @@ class Recorder:
             self._adopt(draft)
             if draft.doc.get("base"):
                 return None
-            captured = capture(self.repo, self.objects, None, max_file_size=self._settings.capture_max_file_size)
+            captured = capture(
+                self.repo,
+                self.objects,
+                None,
+                max_file_size=self.settings.capture_max_file_size,
+                exclude=self.settings.capture_exclude,
+            )
             head = self.repo.head().oid
             record = {"head": head, **_beside_tree(captured)}
             meta = self.ledger.keep_raw(captured.raw, None)
@@ -90,15 +97,17 @@ class Recorder:
             return self.take_in(draft, trigger, description, always=always, known=known, extra={"call": call})
 
     def look_in(self, draft: Draft, known: Iterable[bytes] | None = None) -> Captured:
-        """What a checkpoint taken now would hold, against the newest; nothing is recorded."""
+        """What a checkpoint taken now would hold, against the newest; no checkpoint is recorded."""
         self._adopt(draft)
+        heads.take_in(draft, self.repo)
         newest = _newest(draft.doc)
         return capture(
             self.repo,
             self.objects,
             newest["tree"],
             paths=known,
-            max_file_size=self._settings.capture_max_file_size,
+            max_file_size=self.settings.capture_max_file_size,
+            exclude=self.settings.capture_exclude,
             previous_raw=self.ledger.raw(newest.get("meta")),
             previous_empty=[paths.decode(path) for path in newest.get("empty_dirs", [])],
         )

@@ -18,7 +18,7 @@ from gitsession.backends import base as backend
 from gitsession.clock import precise
 from gitsession.config import Settings
 from gitsession.conversation import FINISHED
-from gitsession.errors import ConflictError, GitSessionError
+from gitsession.errors import EditConflict, GitSessionError
 from gitsession.git import trees
 from gitsession.lifecycle import Doc
 from gitsession.verbs import events
@@ -88,8 +88,10 @@ class Engine:
         if (base := self._recorder.base()) is not None:
             self._warn_skipped([(paths.encode(item.path), item.reason) for item in base.skipped])
         else:
-            self._settle_edits()
+            conflict = self._settle_edits()
             self._checkpoint("resume", "Changes found at resume")
+            if conflict is not None:
+                return self._left_to_a_person(conflict)
         job = self._begin(job)
         try:
             stop = self._listen(job)
@@ -98,14 +100,21 @@ class Engine:
             raise
         return self._end(stop)
 
-    def _settle_edits(self) -> None:
+    def _settle_edits(self) -> EditConflict | None:
         """Finish what a killed run left half done, before anything else is taken for somebody's change."""
         try:
-            made = self._dialogue.edits.settle(keep_theirs=self._keep_theirs)
-        except ConflictError:
-            self._checkpoint("resume", "Changes found at resume")
-            raise
-        self._tell_made(made)
+            self._tell_made(self._dialogue.edits.settle(keep_theirs=self._keep_theirs))
+        except EditConflict as conflict:
+            return conflict
+        return None
+
+    def _left_to_a_person(self, conflict: EditConflict) -> events.Outcome:
+        """The run does not begin; the session stays as it was."""
+        stop = Stop(f"{conflict}; {conflict.hint}", conflict.exit_status)
+        self._tell(events.BackendError(stop.reason))
+        outcome = self._outcome(self._store.read(self._id), stop)
+        self._tell(events.Ended(outcome))
+        return outcome
 
     def _begin(self, job: backend.Job) -> backend.Job:
         """The session runs from here on; the job, with what the session knows of it."""
@@ -120,7 +129,7 @@ class Engine:
                 job,
                 phase=self._phase,
                 phases_completed=tuple(draft.doc.get("phases_completed", [])),
-                history=draft.doc["context"].get("conversation_history", []),
+                history=draft.doc.get("context", {}).get("conversation_history", []),
                 news=tuple(news(draft.doc)),
                 workspace=Workspace(self._recorder.repo),
             )

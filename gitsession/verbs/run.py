@@ -6,15 +6,14 @@ import os
 import platform
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gitsession import __version__, backends, lifecycle, paths
 from gitsession.backends.base import Backend, Job
 from gitsession.backends.processes import end_survivors
 from gitsession.clock import timestamp
-from gitsession.clock import timestamp
-from gitsession.config import Settings
+from gitsession.config import WORKFLOWS, Settings, in_repository
 from gitsession.errors import BadValue, IllegalTransition, OutsideRepository, RepositoryError, UsageError
 from gitsession.git.repo import Repo
 from gitsession.ids import check_session_id, new_session_id
@@ -22,12 +21,13 @@ from gitsession.lifecycle import Doc
 from gitsession.model import Session, same_task, task_hash
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import events
+from gitsession.verbs.chains import is_member, predecessors
 from gitsession.verbs.checkpoint import Recorder, repository_of
 from gitsession.verbs.deaths import pause_dead
+from gitsession.verbs.dialogue import Limits
 from gitsession.verbs.engine import INTERRUPTED, Engine, Stop
+from gitsession.verbs.handover import hand_over, joined
 from gitsession.verbs.restore import finish_interrupted
-
-WORKFLOWS = ("do",)
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ class RunRequest:
     timeout: float | None = None
     command: tuple[str, ...] = ()
     priority: int | None = None
+    context_from: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    allow_commands: bool = False
+    force: bool = False
+    """Go on where somebody changed a file that an edit was to change; their version stays.  Begin a member of a chain
+    before its turn."""
 
 
 class Runner:
@@ -79,6 +85,7 @@ class Runner:
         Raises a ``GitSessionError`` when it cannot start; nothing has been written then, or the session is
         there and can be resumed.
         """
+        _check_workflow(self._request.workflow)
         existing = self._existing_id()
         if existing is None:
             return self._create()
@@ -94,6 +101,8 @@ class Runner:
         if self._store.exists(wanted):
             return wanted
         # A generated id may be shortened; any other text is the name of a session to be.
+        if is_member(self._store, wanted):
+            return None
         if wanted.startswith("sess_") and any(known.startswith(wanted) for known in self._store.ids()):
             return self._store.resolve(wanted)
         return None
@@ -104,9 +113,18 @@ class Runner:
             raise UsageError("no task given", hint="say what to do with --task TEXT, --task - or --task-file FILE")
         repo = Repo.discover(request.start)
         _refuse_home(repo)
-        backend = backends.load(request.backend or "command", stop_grace=self._settings.stop_grace)
+        backend = backends.load(request.backend or "command", self._settings)
+        _check_request(request, backend)
+        self._request = request = replace(
+            request,
+            model=request.model or backend.capabilities.default_model,
+            workflow=request.workflow or in_repository(self._settings, repo.worktree).workflow,
+        )
         session_id = request.session_id or new_session_id()
-        doc = new_doc(request, request.task, session_id, repo, backend.name)
+        doc = new_doc(request, request.task or "", session_id, repo, backend.name)
+        inherited = predecessors(self._store, session_id, force=request.force)
+        if sources := (*inherited, *request.context_from):
+            doc["context"]["handed_over"] = hand_over(self._store, sources)
         job = self._job(doc, repo, None)
         backend.validate(job)
         self._store.create(doc)
@@ -121,6 +139,10 @@ class Runner:
                 f"session {session_id} is completed, and a completed session does not run again",
                 hint="start another one: leave --session-id out or give a new id",
             )
+        if self._request.context_from:
+            raise UsageError("--context-from is for the beginning of a session", hint="leave it out to resume")
+        if not doc.get("runs"):
+            predecessors(self._store, session_id, force=self._request.force)
         repo = repository_of(doc)
         dead = self._store.last_owner_facts(session_id)
         finished = finish_interrupted(self._store, session_id, self._settings)
@@ -128,7 +150,8 @@ class Runner:
             self._settle_past(session_id, dead)
             recorder.adopt()
             doc = self._store.read(session_id)
-            backend = backends.load(doc["backend"], stop_grace=self._settings.stop_grace)
+            backend = backends.load(doc["backend"], self._settings)
+            _check_request(self._request, backend)
             last = doc["checkpoints"][-1] if doc["checkpoints"] else None
             job = self._job(doc, repo, last)
             backend.validate(job)
@@ -139,7 +162,10 @@ class Runner:
             return self._work(recorder, backend, job)
 
     def _settle_past(self, session_id: str, dead: Doc | None) -> None:
-        """End what a killed run left behind (``dead``: what it said of itself), and take over what this request changes."""
+        """End what a killed run left behind, and take over what this request changes.
+
+        ``dead`` is what its owner said of itself.
+        """
         request = self._request
         survivors = end_survivors(session_id)
         with self._store.edit(session_id) as draft:
@@ -170,7 +196,15 @@ class Runner:
         return closing(Recorder(self._store, session_id, repo, self._settings))
 
     def _work(self, recorder: Recorder, backend: Backend, job: Job) -> events.Outcome:
-        self._engine = Engine(recorder, backend, self._tell, self._settings, self._request.timeout)
+        self._engine = Engine(
+            recorder,
+            backend,
+            self._tell,
+            self._settings,
+            self._request.timeout,
+            self._request.limits,
+            keep_theirs=self._request.force,
+        )
         if self._stop is not None:
             self._engine.request_stop(self._stop)
         return self._engine.run(job)
@@ -186,14 +220,14 @@ class Runner:
             worktree=repo.worktree,
             model=doc.get("model"),
             command=tuple(doc.get("command") or ()),
+            context=joined(doc.get("context", {}).get("handed_over") or []),
+            allow_commands=self._request.allow_commands,
         )
 
 
 def new_doc(request: RunRequest, task: str, session_id: str, repo: Repo, backend: str) -> Doc:
     """The record of a session that is about to be created; ``BadValue`` or ``OutsideRepository`` if it cannot be."""
-    workflow = request.workflow or WORKFLOWS[0]
-    if workflow not in WORKFLOWS:
-        raise BadValue(f"there is no workflow {workflow!r}", hint="workflows: " + ", ".join(WORKFLOWS))
+    workflow = _check_workflow(request.workflow)
     head = repo.head()
     now = timestamp()
     hashed = task_hash(task)
@@ -233,6 +267,28 @@ def new_doc(request: RunRequest, task: str, session_id: str, repo: Repo, backend
         }
     )
     return session.model_dump(mode="json")
+
+
+def _check_workflow(name: str | None) -> str:
+    """The workflow asked for; ``BadValue`` lists those there are."""
+    if name is not None and name not in WORKFLOWS:
+        raise BadValue(f"there is no workflow {name!r}", hint="workflows: " + ", ".join(WORKFLOWS))
+    return name or WORKFLOWS[0]
+
+
+def _check_request(request: RunRequest, backend: Backend) -> None:
+    """``UsageError`` for a flag that means nothing to this backend."""
+    given = {
+        "--max-turns": request.limits.max_turns,
+        "--max-cost": request.limits.max_cost,
+        "--allow-commands": request.allow_commands,
+    }
+    flags = [flag for flag, value in given.items() if value not in (None, (), False)]
+    if flags and not backend.capabilities.converses:
+        raise UsageError(
+            f"{flags[0]} means nothing to the {backend.name} backend: it is for backends that talk with a model here",
+            hint="leave it out, or take --backend claude",
+        )
 
 
 def absolute_program(command: tuple[str, ...], start: Path) -> tuple[str, ...]:

@@ -15,7 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from gitsession.backends.base import Backend, CheckpointHint, Done, Event, Failed, Job, Output, Phase, Tick, Usage
+from gitsession.backends.base import (
+    Backend,
+    CheckpointHint,
+    Done,
+    Event,
+    Failed,
+    Job,
+    Output,
+    Phase,
+    Reply,
+    Tick,
+    Usage,
+)
 from gitsession.backends.processes import find_survivors
 from gitsession.errors import BackendMissing, UsageError
 
@@ -79,8 +91,9 @@ def check_events_of_a_run_that_succeeds(subject: Subject, place: Path) -> None:
     kinds = [type(event) for event in events]
     assert kinds.index(Phase) < kinds.index(CheckpointHint)
     assert any(isinstance(event, Phase) and event.done for event in events)
-    assert sum(event.input for event in events if isinstance(event, Usage)) == 10
-    assert sum(event.output for event in events if isinstance(event, Usage)) == 5
+    spent = [event.usage if isinstance(event, Reply) else event for event in events if isinstance(event, Usage | Reply)]
+    assert sum(usage.input for usage in spent) == 10
+    assert sum(usage.output for usage in spent) == 5
     assert "hello" in "".join(event.text for event in events if isinstance(event, Output))
     assert isinstance(events[-1], Done)
 

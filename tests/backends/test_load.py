@@ -24,7 +24,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     assert caught.value.hint == "backends: command, claude, claude-code, codex, gemini, opencode"
 
 
-@pytest.mark.parametrize("name", ["claude", "claude-code", "codex", "gemini", "opencode"])
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "opencode"])
 def test_a_planned_backend_says_that_it_is_not_there_yet(name: str) -> None:
     with pytest.raises(NotYet, match=f"'{name}' is not there yet") as caught:
         backends.load(name)

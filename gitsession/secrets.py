@@ -6,6 +6,8 @@ import os
 import re
 from typing import Final
 
+KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+"""The variables that hold the key of a model this process talks to: no session, and no program it starts, gets it."""
 _NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _LENGTH: Final = 8
 
@@ -18,9 +20,9 @@ def without_secrets(text: str) -> str:
     return text
 
 
-def without_values_of(text: str, names: tuple[str, ...]) -> str:
-    """``text`` without the values of these variables."""
-    for name in names:
+def without_keys(text: str) -> str:
+    """``text`` without the values of ``KEYS``."""
+    for name in KEYS:
         if len(value := os.environ.get(name, "")) >= _LENGTH:
             text = text.replace(value, "***")
     return text

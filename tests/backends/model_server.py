@@ -1,0 +1,295 @@
+"""A Messages API on loopback that plays a script: what a model says, and how its server fails.
+
+The script is a list of ``Step``.  The server keeps no conversation: which step is played is told by the number of the
+model's own messages in the request, so a resumed conversation goes on where the script left off.  Faults of a step are
+played first, each once, and then the reply.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+Json = dict[str, Any]
+
+ERRORS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way in which a request fails.
+
+    ``status``: an error answer with this status, ``message`` and ``headers``.  Otherwise the reply is begun and breaks:
+    ``how`` is ``reset``, ``end`` (closed in good order, no last event), ``stall`` (nothing more comes for ``seconds``),
+    ``error`` (an error event of type ``message``), ``garbage`` (an event that is not JSON), ``flood`` (an event without
+    end) or ``silence`` (no answer at all for ``seconds``).
+    """
+
+    status: int | None = None
+    message: str = "scripted"
+    how: str = ""
+    seconds: float = 0.0
+    headers: tuple[tuple[str, str], ...] = (("retry-after-ms", "10"),)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One reply: ``blocks`` of content (see ``say``, ``call``), preceded by ``faults``; ``delay`` seconds before it."""
+
+    blocks: tuple[Json, ...]
+    faults: tuple[Fault, ...] = ()
+    stop: str | None = None
+    delay: float = 0.0
+    usage: Json = field(default_factory=dict)
+
+
+def say(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def call(name: str, /, **given: Any) -> Json:
+    return {"type": "tool_use", "name": name, "input": given}
+
+
+def step(*blocks: Json, **more: Any) -> Step:
+    return Step(tuple(blocks), **more)
+
+
+USAGE = {
+    "input_tokens": 1200,
+    "output_tokens": 34,
+    "cache_creation_input_tokens": 800,
+    "cache_read_input_tokens": 4000,
+}
+
+
+class ModelServer:
+    """As a context manager it serves; ``url`` is for ``ANTHROPIC_BASE_URL``, ``requests`` are the bodies it got."""
+
+    def __init__(self, script: Sequence[Step] | Mapping[str, Sequence[Step]]) -> None:
+        """One script, or several, each for the conversations whose first message has its key in it."""
+        self.scripts = dict(script) if isinstance(script, Mapping) else {"": list(script)}
+        self.requests: list[Json] = []
+        self.headers: list[dict[str, str]] = []
+        self.steps: list[int] = []
+        self.closing = threading.Event()
+        self._played: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._server = _Http(self)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def forget(self) -> None:
+        """Begin anew: no requests, all faults still to be played."""
+        self.requests.clear()
+        self.headers.clear()
+        self.steps.clear()
+        self._played.clear()
+
+    def take(self, body: Json, headers: dict[str, str]) -> tuple[int, Step, Fault | None]:
+        """The step for a request, and the fault that is due."""
+        with self._lock:
+            self.requests.append(body)
+            self.headers.append(headers)
+            number = sum(message["role"] == "assistant" for message in body["messages"])
+            self.steps.append(number)
+            first = json.dumps(body["messages"][0], ensure_ascii=False)
+            script = next(script for key, script in self.scripts.items() if key in first)
+            chosen = script[min(number, len(script) - 1)]
+            played = self._played.get(number, 0)
+            self._played[number] = played + 1
+        return number, chosen, chosen.faults[played] if played < len(chosen.faults) else None
+
+
+def check_request(body: Json) -> str | None:
+    """What the API would refuse a request for."""
+    messages = body["messages"]
+    if not messages or messages[0]["role"] != "user":
+        return "messages: first message must use the user role"
+    for before, after in zip(messages, [*messages[1:], {"role": "user", "content": []}], strict=True):
+        if before["role"] == after["role"] and after is not messages[-1] and after["content"]:
+            return "messages: roles must alternate"
+        if not before["content"]:
+            return "messages: content must not be empty"
+        if before["role"] == "assistant":
+            asked = [block["id"] for block in before["content"] if block["type"] == "tool_use"]
+            given = [block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"]
+            if sorted(asked) != sorted(given):
+                return f"tool_use ids were found without tool_result blocks immediately after: {asked} {given}"
+    return None
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, model: ModelServer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model = model
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        number, chosen, fault = self._model.take(body, dict(self.headers))
+        problem = check_request(body)
+        if problem is not None:
+            return self._refuse(400, problem)
+        if fault is None and chosen.delay:
+            self._model.closing.wait(chosen.delay)
+        if fault is not None and fault.status is not None:
+            return self._refuse(fault.status, fault.message, fault.headers)
+        if fault is not None and fault.how == "silence":
+            self._model.closing.wait(fault.seconds)
+            self.close_connection = True
+            return None
+        try:
+            self._stream(list(_events(body, number, chosen)), fault)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+        return None
+
+    def _refuse(self, status: int, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
+        error = {"type": "error", "error": {"type": ERRORS.get(status, "api_error"), "message": message}}
+        data = json.dumps(error).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _stream(self, events: list[Json], fault: Fault | None) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        sent = events if fault is None else events[: max(3, len(events) - 3)]
+        for event in sent:
+            self._event(event["type"], json.dumps(event))
+        if fault is not None and self._break(fault):
+            return
+        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+
+    def _break(self, fault: Fault) -> bool:
+        """Fail in the middle; whether the connection is gone."""
+        if fault.how == "error":
+            error = {"type": "error", "error": {"type": fault.message, "message": "Overloaded"}}
+            self._event("error", json.dumps(error))
+        elif fault.how == "flood":
+            while not self._model.closing.is_set():
+                self.wfile.write(b"100000\r\n" + b"x" * 0x100000 + b"\r\n")
+        elif fault.how == "garbage":
+            self._event("content_block_delta", "{not json")
+        elif fault.how == "stall":
+            self._model.closing.wait(fault.seconds)
+            self.close_connection = True
+            return True
+        elif fault.how == "reset":
+            # Closing with this option set sends a reset instead of a farewell.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+            return True
+        return False
+
+    def _event(self, name: str, data: str) -> None:
+        block = f"event: {name}\ndata: {data}\n\n".encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(block), block))
+        self.wfile.flush()
+
+    @property
+    def _model(self) -> ModelServer:
+        assert isinstance(self.server, _Http)
+        return self.server.model
+
+
+def _events(body: Json, number: int, chosen: Step) -> Iterator[Json]:
+    """A reply as the API streams it."""
+    usage = USAGE | chosen.usage
+    message = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage | {"output_tokens": 1},
+    }
+    yield {"type": "message_start", "message": message}
+    yield {"type": "ping"}
+    for index, block in enumerate(chosen.blocks):
+        yield from _block(index, number, block)
+    calls = any(block["type"] == "tool_use" for block in chosen.blocks)
+    stop = chosen.stop or ("tool_use" if calls else "end_turn")
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": stop, "stop_sequence": None},
+        "usage": {"output_tokens": usage["output_tokens"]},
+    }
+    yield {"type": "message_stop"}
+
+
+def _block(index: int, number: int, block: Json) -> Iterator[Json]:
+    if block["type"] == "text":
+        begun, pieces, kind, key = {"type": "text", "text": ""}, block["text"], "text_delta", "text"
+    elif block["type"] == "thinking":
+        begun = {"type": "thinking", "thinking": "", "signature": ""}
+        pieces, kind, key = block["thinking"], "thinking_delta", "thinking"
+    else:
+        begun = {
+            "type": "tool_use",
+            "id": block.get("id", f"toolu_{number}_{index}"),
+            "name": block["name"],
+            "input": {},
+        }
+        given = block["input"]
+        pieces = given["_raw"] if "_raw" in given else json.dumps(given)
+        kind, key = "input_json_delta", "partial_json"
+    yield {"type": "content_block_start", "index": index, "content_block": begun}
+    half = len(pieces) // 2
+    for piece in (pieces[:half], pieces[half:]):
+        yield {"type": "content_block_delta", "index": index, "delta": {"type": kind, key: piece}}
+    if block["type"] == "thinking":
+        delta = {"type": "signature_delta", "signature": "signed"}
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield {"type": "content_block_stop", "index": index}
+
+
+def wait_for(condition: Any, seconds: float = 20.0) -> None:
+    """Until ``condition()`` holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
