@@ -63,14 +63,15 @@ def capture(
     *,
     paths: Iterable[bytes] | None = None,
     max_file_size: int = MAX_FILE_SIZE,
+    exclude: Iterable[str] = (),
     previous_raw: Mapping[bytes, Entry] | None = None,
     previous_empty: Iterable[bytes] = (),
 ) -> Captured:
     """Capture the working tree; ``previous`` is the newest checkpoint's tree, None for the base.
 
     ``paths`` are the only ones that can differ from it, if that is known; the base is always a scan.  Untracked files
-    over ``max_file_size`` bytes are left out.  The objects are in ``objects``, not yet flushed.  ``CaptureError`` when
-    nothing could be captured at all.
+    over ``max_file_size`` bytes are left out, and a scan passes over those that ``exclude`` names (ignore patterns).
+    The objects are in ``objects``, not yet flushed.  ``CaptureError`` when nothing could be captured at all.
     """
     before_raw = dict(previous_raw or {})
     before_empty = set(previous_empty)
@@ -80,7 +81,7 @@ def capture(
             taking = Taking(repo, objects, filters, previous, max_file_size)
             taking.take(paths)
         else:
-            scanner = Scanner(repo, objects, filters)
+            scanner = Scanner(repo, objects, filters, exclude)
             found = scanner.scan(previous, before_raw)
             taking = Taking(repo, objects, filters, previous or found.index.tree, max_file_size, found)
             taking.take(found.candidates)

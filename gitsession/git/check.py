@@ -28,7 +28,7 @@ def is_whole(repo: Repo, commits: Iterable[str], but: Iterable[str]) -> bool:
     try:
         named = repo.git(
             "rev-list", "--objects", "--no-object-names", "--missing=print", "--stdin",
-            input="\n".join([*commits, "--not", *but, ""]).encode(),
+            input="\n".join([*commits, *(f"^{commit}" for commit in but), ""]).encode(),  # "--not" since git 2.42 only
         )  # fmt: skip
     except GitFailed:
         return False

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Final
 
 from gitsession.git import trees
@@ -31,6 +32,7 @@ class Contents:
         self._objects = objects
         self._sizes: dict[str, int] = {}
         self._made: set[str] = set()
+        self._reading = Lock()
 
     def find(self, versions: Mapping[bytes, Version], state: State) -> list[bytes]:
         """Make sure that the versions, which are of ``state``, can be read; the paths for which that fails.
@@ -54,15 +56,20 @@ class Contents:
         oid = exact_entry(version).oid
         size = self._sizes.get(oid)
         if size is None and oid not in self._made and _is_made(version):
-            yield crlf(self._objects.read(version.entry.oid)[1])
+            yield crlf(self._blob(version.entry.oid))
         elif size is None or size <= _LARGE:
-            yield self._objects.read(oid)[1]
+            yield self._blob(oid)
         else:
             with self._repo.start("cat-file", "blob", oid) as running:
                 stream = running.process.stdout
                 while stream is not None and (chunk := stream.read(_CHUNK)):
                     yield chunk
                 running.finish()
+
+    def _blob(self, oid: str) -> bytes:
+        """Read whole; also from several threads, which the reader of objects does not promise."""
+        with self._reading:
+            return self._objects.read(oid)[1]
 
     def _look_up(self, ids: Iterable[str]) -> None:
         """Ask, in one go, which of these objects are there and how large they are."""

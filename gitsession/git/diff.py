@@ -8,12 +8,13 @@ are switched off; the others (algorithm, context, rename detection's limits) are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.git.trees import GITLINK, LINK
+from gitsession.paths import decode as decode_path
 
 _PLAIN: Final = (
     "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "--find-renames",
@@ -83,6 +84,39 @@ def patch(repo: Repo, a: str, b: str, paths: Iterable[bytes] = (), options: Patc
     """The unified diff from one tree to another; ``git apply`` takes it, binary files and modes included."""
     arguments = (options or PatchOptions()).arguments()
     return repo.git("diff", *_PLAIN, "--patch", "--binary", "--full-index", *arguments, a, b, "--", *paths)
+
+
+@dataclass
+class PatchFile:
+    """One file's part of a patch: ``diff --git`` and what follows up to the first hunk, then the rest; lines."""
+
+    head: list[bytes]
+    body: list[bytes] = field(default_factory=list)
+
+    @property
+    def path(self) -> bytes | None:
+        """The file's path, the new one unless it is gone; ``None`` where the head has no lines for it."""
+        for mark in (b"+++ b/", b"--- a/", b'+++ "b/', b'--- "a/'):
+            for line in self.head:
+                if line.startswith(mark):
+                    name = line[4:].rstrip(b"\t")
+                    return (decode_path(name.decode("ascii", "replace")) if name.startswith(b'"') else name)[2:]
+        return None
+
+
+def patch_files(patch: bytes) -> Iterator[PatchFile]:
+    """The files of a patch, in its order."""
+    current: PatchFile | None = None
+    for line in patch.removesuffix(b"\n").split(b"\n"):
+        if line.startswith(b"diff --git "):
+            if current is not None:
+                yield current
+            current = PatchFile([line])
+        elif current is not None:
+            in_body = bool(current.body) or line.startswith((b"@@", b"GIT binary patch"))
+            (current.body if in_body else current.head).append(line)
+    if current is not None:
+        yield current
 
 
 _Raw = tuple[str, bytes | None, bytes]

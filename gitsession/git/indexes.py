@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from gitsession.errors import GitFailed
 from gitsession.git import trees
 from gitsession.git.filters import Filters
-from gitsession.git.objects import Objects
+from gitsession.git.objects import Objects, sync
 from gitsession.git.repo import Argument, Repo, Running
 from gitsession.git.trees import Entry
 
@@ -95,7 +95,7 @@ class Indexes:
             )  # fmt: skip
             differing = self.git(temporary, "diff-index", "--cached", "--raw", "-z", "--ignore-submodules=none", tree)
             if not differing and unchanged():
-                temporary.replace(self._name(tree, index.signature))
+                _put(temporary, self._name(tree, index.signature))
 
     def tidy(self, current: Index) -> None:
         """Remove indexes that fit no longer and what killed processes left."""
@@ -159,7 +159,7 @@ class Indexes:
             if not temporary.exists():
                 self.git(temporary, "read-tree", "--empty")
             path = self._name(tree, signature)
-            temporary.replace(path)
+            _put(temporary, path)
         return Index(path, tree, signature)
 
     def _straighten(self, index: Path, lines: Iterable[bytes]) -> None:
@@ -196,6 +196,12 @@ class Indexes:
 
     def _name(self, tree: str, signature: str) -> Path:
         return self._repo.private_dir / f"index.{tree}.{signature}"
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Give an index its name, its bytes on the disk first: a power failure must not leave one cut short."""
+    sync(temporary)
+    temporary.replace(path)
 
 
 def in_users_index(repo: Repo, path: bytes) -> bool:

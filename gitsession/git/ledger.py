@@ -76,6 +76,10 @@ class Ledger:
         """The newest commit, None before the base."""
         return self._read(self.ref)
 
+    def meta_tip(self) -> str | None:
+        """The newest commit that holds exact bytes, None if there is none."""
+        return self._read(self.meta_ref)
+
     def append(
         self,
         tree: str,
@@ -131,6 +135,28 @@ class Ledger:
         """What ``keep_raw`` kept in commit ``meta``."""
         return {} if meta is None else dict(trees.walk(self.objects, self._parse(meta)[0].tree))
 
+    # Moving house
+
+    def take_in(self, tip: str, meta: str | None) -> None:
+        """Make the refs name commits that came from elsewhere; ``RefMoved`` if they name others."""
+        for ref, value in ((self.meta_ref, meta), (self.ref, tip)):
+            now = self._read(ref)
+            if value is not None and now != value:
+                self._move(ref, value, None)
+
+    def graft(self, tip: str) -> dict[str, str]:
+        """Make the commits down to the base of ``tip`` anew, with a base that has no parent; the new id of each."""
+        renamed: dict[str, str] = {}
+        for commit in reversed(list(self.commits(tip))):
+            data = self.objects.read(commit.oid)[1]
+            head, _, message = data.partition(b"\n\n")
+            lines = [line for line in head.split(b"\n") if not line.startswith(b"parent ")]
+            if commit.parent in renamed:
+                lines.insert(1, b"parent " + renamed[commit.parent].encode())
+            renamed[commit.oid] = self.objects.add("commit", b"\n".join(lines) + b"\n\n" + message)
+        self.objects.flush()
+        return renamed
+
     # Repair
 
     def lock_left(self) -> Path | None:
@@ -174,13 +200,36 @@ class Ledger:
                 if value is not None:
                     self._move(ref, value, None)
 
+    def is_in_trash(self) -> bool:
+        """Whether the trash holds what the session's refs hold."""
+        return self._values(self.ref, self.meta_ref) == self._values(*self._trash_refs(self._newest_in_trash()))
+
     def drop(self) -> None:
         """Delete the session's refs; ``RefMoved`` if the trash does not hold what they hold."""
         self._hand_over((self.ref, self.meta_ref), self._trash_refs(self._newest_in_trash()))
 
-    def bring_back(self) -> None:
-        """Make the session's refs what they were when it was last deleted; ``RefMoved`` if there are others by now."""
-        trash = self._trash_refs(self._newest_in_trash())
+    def find_in_trash(self, commit: str) -> int | None:
+        """The number under which the trash has the session whose checkpoints include ``commit``."""
+        for number in reversed(self._numbers_in_trash()):
+            tip = self._read(self._trash_refs(number)[0])
+            if tip is not None and any(found.oid == commit for found in self.commits(tip)):
+                return number
+        return None
+
+    def purge(self, number: int) -> None:
+        """Delete what the trash has under ``number``; ``RefMoved`` if it changes meanwhile."""
+        refs = self._trash_refs(number)
+        # The checkpoints' ref goes last: as long as it is there, the rest can be found.
+        for ref, value in reversed(list(zip(refs, self._values(*refs), strict=True))):
+            if value is not None:
+                self._move(ref, None, value)
+
+    def bring_back(self, number: int | None = None) -> None:
+        """Make the session's refs what they were when it was deleted, the last time or the one that has ``number``.
+
+        ``RefMoved`` if there are others by now.
+        """
+        trash = self._trash_refs(self._newest_in_trash() if number is None else number)
         live = (self.ref, self.meta_ref)
         for ref, value, now in zip(live, self._values(*trash), self._values(*live), strict=True):
             if value not in (None, now):
@@ -204,10 +253,15 @@ class Ledger:
 
     def _newest_in_trash(self) -> int:
         """The number of the session last deleted under this id, 0 if there is none."""
+        return max(self._numbers_in_trash(), default=0)
+
+    def _numbers_in_trash(self) -> list[int]:
+        """The numbers of the sessions deleted under this id, the oldest first; the first's is 1."""
         listing = self.repo.git("for-each-ref", "--format=%(refname)", "refs/pinable-trash", "refs/pinable-meta-trash")
         names = {name.rpartition("/")[2] for name in listing.decode("utf-8", "replace").splitlines()}
         numbers = [name.partition("@")[2] for name in names if name.startswith(f"{self.session_id}@")]
-        return max([int(number) for number in numbers if number.isdecimal()], default=int(self.session_id in names))
+        further = sorted(int(number) for number in numbers if number.isdecimal())
+        return [1, *further] if self.session_id in names else further
 
     # Commits
 
@@ -301,8 +355,10 @@ class Ledger:
         except (GitError, OSError, KeyError) as error:
             if "failed to lock" in str(error):
                 raise _LockedError from error
-            self._expect(ref, old)
-            raise RepositoryError(f"cannot move {ref}: {error}") from error
+            if self._read(ref) != new:  # else it moved, and only bringing it to the disk failed
+                self._expect(ref, old)
+            why = "the system refused it" if str(error) == "no error" else error
+            raise RepositoryError(f"cannot move {ref}: {why}") from error
 
     def _move_by_program(self, ref: str, new: str | None, old: str | None) -> None:
         nothing = "0" * len(new or old or "")

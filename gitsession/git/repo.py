@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gitsession.errors import BareRepository, GitFailed, NotARepository, RepositoryError, UnsupportedRepository
+from gitsession.secrets import KEYS
 
 if TYPE_CHECKING:
     import pygit2
@@ -58,9 +59,20 @@ _LOCK_TAKEN = re.compile(r"Unable to create '.*\.lock': File exists")
 _MINIMUM = "git 2.31 or newer"
 
 
+def version() -> tuple[int, ...]:
+    """The git program's version, such as (2, 39, 5)."""
+    process = _spawn(["git", "--version"], cwd=Path("/"), environment=scrubbed_environment())
+    words = process.communicate()[0].decode("utf-8", "replace").split()
+    return tuple(int(part) for part in re.findall(r"\d+", words[2])[:3]) if len(words) > 2 else ()
+
+
 def scrubbed_environment() -> dict[str, str]:
-    """Our environment without what would point a git somewhere else, plus what every git of ours gets."""
-    return {name: value for name, value in os.environ.items() if name not in SCRUBBED} | _FIXED_ENVIRONMENT
+    """Our environment without what would point a git somewhere else, plus what every git of ours gets.
+
+    Nor does a git, which may start filters of the user's, get the keys of models.
+    """
+    left_out = {*SCRUBBED, *KEYS}
+    return {name: value for name, value in os.environ.items() if name not in left_out} | _FIXED_ENVIRONMENT
 
 
 def lock_taken(failure: GitFailed) -> bool:
@@ -175,7 +187,8 @@ class Repo:
     def start(self, *args: Argument, index: Path | None = None) -> Running:
         """Start git as ``git`` does, and do not wait; ``finish`` gives it its input."""
         process = self._spawn(args, index)
-        return Running(os.fsdecode(args[0]), process)
+        name = next(word for word, before in zip(args, ("", *args), strict=False) if "-c" not in (word, before))
+        return Running(os.fsdecode(name), process)
 
     def converse(self, *args: Argument) -> subprocess.Popen[bytes]:
         """Start a git to talk to over its pipes (``cat-file --batch``); the caller closes its input and waits."""
@@ -217,9 +230,13 @@ class Repo:
 
     @property
     def private_dir(self) -> Path:
-        """``pinable`` in this worktree's git directory, made (0700) when first asked for."""
+        """``pinable`` in this worktree's git directory, made (0700) when first asked for.
+
+        The common directory's is made with it: by that a git hook sees that a session ever worked here.
+        """
         path = self.git_dir / "pinable"
-        path.mkdir(mode=0o700, exist_ok=True)
+        for directory in {path, self.common_dir / "pinable"}:
+            directory.mkdir(mode=0o700, exist_ok=True)
         return path
 
 

@@ -7,11 +7,12 @@ was done before), or something else (somebody wrote there meanwhile: it is left 
 from __future__ import annotations
 
 import errno
-import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 
 from gitsession import paths
 from gitsession.errors import RepositoryError
@@ -19,14 +20,17 @@ from gitsession.git import trees
 from gitsession.git.capture import Captured, Skipped
 from gitsession.git.contents import Contents, exact_entry
 from gitsession.git.objects import Objects
-from gitsession.git.plan import Plan, State, Version, parents
-from gitsession.git.trees import LINK, TREE
+from gitsession.git.plan import Plan, State, Step, Version, parents
+from gitsession.git.trees import EXECUTABLE, LINK, TREE
 from gitsession.git.worktree import OTHER, Found, Obstructed, Worktree, reason_of
 
 Progress = Callable[[int, int], None]
 """Called with how many paths are done and how many there are."""
 
 MEANWHILE = "changed while the restore ran"
+_MANY = 1000
+"""Files from which on they are written side by side."""
+_LANES = 4
 # Not one path's trouble: going on would fail for every other one.
 _FATAL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
 
@@ -79,48 +83,77 @@ def apply(plan: Plan, worktree: Worktree, contents: Contents, progress: Progress
 
     The same plan can then be done again, as after a kill.
     """
-    return _Application(plan, worktree, contents, progress).run()
+    counter = count(1)
+
+    def step_done() -> None:
+        if progress is not None:
+            progress(next(counter), len(plan.steps))
+
+    lane = _Lane(worktree, contents, step_done)
+    writing = [step for step in plan.steps if step.new is not None]
+    try:
+        # What leaves makes room for what comes: a file for a directory of its name, and the other way round.
+        lane.remove([step for step in reversed(plan.steps) if step.new is None])
+        for path in plan.drop_dirs:
+            worktree.remove_directory(path)
+        if len(writing) < _MANY:
+            lane.write(writing)
+        else:
+            _write_side_by_side(lane, writing)
+        lane.make_directories(plan.make_dirs)
+        worktree.sync()
+    except OSError as error:
+        raise RepositoryError(
+            f"the restore stopped half-way: {reason_of(error)}",
+            hint="put that right, then give the command again: it finishes what was begun, and nothing is lost",
+        ) from error
+    return Applied([step.path for step in plan.steps if step.path not in lane.left], sorted(lane.left.items()))
 
 
-class _Application:
-    def __init__(self, plan: Plan, worktree: Worktree, contents: Contents, progress: Progress | None) -> None:
-        self._plan = plan
-        self._tree = worktree
+def _write_side_by_side(lane: _Lane, steps: list[Step]) -> None:
+    """Write many files in several threads: most of the time goes by in the file system."""
+    share = -(-len(steps) // _LANES)
+    with ExitStack() as stack, ThreadPoolExecutor(_LANES) as pool:
+        lanes = [lane.another(stack.enter_context(lane.tree.another(number))) for number in range(_LANES)]
+        parts = [steps[number * share : (number + 1) * share] for number in range(_LANES)]
+        for written in [pool.submit(one.write, part) for one, part in zip(lanes, parts, strict=True)]:
+            written.result()
+        for one in lanes:
+            lane.left.update(one.left)
+
+
+class _Lane:
+    """Does steps one after the other; ``left`` are those it could not do, with the reason."""
+
+    def __init__(self, tree: Worktree, contents: Contents, step_done: Callable[[], None]) -> None:
+        self.tree = tree
+        self.left: dict[bytes, str] = {}
         self._contents = contents
-        self._progress = progress
-        self._left: dict[bytes, str] = {}
-        self._count = 0
+        self._step_done = step_done
 
-    def run(self) -> Applied:
-        steps = self._plan.steps
-        try:
-            # What leaves makes room for what comes: a file for a directory of its name, and the other way round.
-            for step in reversed(steps):
-                if step.old is not None and step.new is None:
-                    self._do(step.path, partial(self._remove, step.path, step.old))
-            for path in self._plan.drop_dirs:
-                self._tree.remove_directory(path)
-            for step in steps:
-                if step.new is not None:
-                    self._do(step.path, partial(self._write, step.path, step.old, step.new))
-                    if self._tree.batch_full:
-                        self._place()
-            self._place()
-            for path in self._plan.make_dirs:
-                self._guarded(path, partial(self._tree.make_directory, path))
-            self._tree.sync()
-        except OSError as error:
-            raise RepositoryError(
-                f"the restore stopped half-way: {reason_of(error)}",
-                hint="put that right, then give the command again: it finishes what was begun, and nothing is lost",
-            ) from error
-        return Applied([step.path for step in steps if step.path not in self._left], sorted(self._left.items()))
+    def another(self, tree: Worktree) -> _Lane:
+        """One that works beside this one."""
+        return _Lane(tree, self._contents, self._step_done)
 
-    def _do(self, path: bytes, action: Callable[[], None]) -> None:
-        self._guarded(path, action)
-        self._count += 1
-        if self._progress is not None:
-            self._progress(self._count, len(self._plan.steps))
+    def remove(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if step.old is not None:
+                self._guarded(step.path, partial(self._remove, step.path, step.old))
+            self._step_done()
+
+    def write(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if step.new is not None:
+                self._guarded(step.path, partial(self._write, step.path, step.old, step.new))
+            self._step_done()
+            if self.tree.batch_full:
+                self.left.update(self.tree.place())
+        self.left.update(self.tree.place())
+        self.tree.sync()
+
+    def make_directories(self, paths: Iterable[bytes]) -> None:
+        for path in paths:
+            self._guarded(path, partial(self.tree.make_directory, path))
 
     def _guarded(self, path: bytes, action: Callable[[], None]) -> None:
         try:
@@ -128,51 +161,52 @@ class _Application:
         except (OSError, Obstructed) as error:
             if isinstance(error, OSError) and error.errno in _FATAL:
                 raise
-            self._left[path] = reason_of(error)
-
-    def _place(self) -> None:
-        self._left.update(self._tree.place())
+            self.left[path] = reason_of(error)
+        except RepositoryError as error:
+            # A damaged object: there is no use in stopping, now or the next time.
+            self.left[path] = str(error)
 
     def _remove(self, path: bytes, old: Version) -> None:
         with suppress(Obstructed):
-            found = self._tree.look(path)
+            found = self.tree.look(path)
             if found is None or found.mode == TREE:
                 return
-            if not self._is(path, found, old):
-                self._left[path] = MEANWHILE
-                return
-            self._tree.remove(path)
+            if self._is(found, self.tree.blob_id(path, found), old):
+                self.tree.remove(path)
+            else:
+                self.left[path] = MEANWHILE
 
-    def _write(self, path: bytes, old: Version | None, version: Version) -> None:
-        new = exact_entry(version)
+    def _write(self, path: bytes, old: Version | None, new: Version) -> None:
         found = self._room(path)
         if found is not None:
-            oid = self._tree.blob_id(path, found)
-            if oid == new.oid and _kind(found.mode) == _kind(new.mode):
-                if not self._tree.same_mode(found.mode, new.mode):
-                    self._tree.set_executable(path, new.mode & 0o100 != 0)
+            oid = self.tree.blob_id(path, found)
+            if self._is(found, oid, new, ignore_mode=True):
+                wanted = exact_entry(new).mode
+                if not self.tree.same_mode(found.mode, wanted):
+                    self.tree.set_executable(path, wanted == EXECUTABLE)
                 return
-            if old is None or oid != exact_entry(old).oid:
-                self._left[path] = MEANWHILE
+            if old is None or not self._is(found, oid, old, ignore_mode=True):
+                self.left[path] = MEANWHILE
                 return
-        if new.mode == LINK:
-            reason = self._tree.place_link(path, b"".join(self._contents.read(version)), found)
-            if reason is not None:
-                self._left[path] = reason
-        else:
-            self._tree.stage(path, self._contents.read(version), new.mode, found)
+        data, mode = self._contents.read(new), exact_entry(new).mode
+        if mode != LINK:
+            self.tree.stage(path, data, mode, found)
+        elif (reason := self.tree.place_link(path, b"".join(data), found)) is not None:
+            self.left[path] = reason
 
     def _room(self, path: bytes) -> Found | None:
         """What stands where a file is to be written; directories without anything in them are taken away."""
-        found = self._tree.look(path)
+        found = self.tree.look(path)
         if found is None or found.mode != TREE:
             return found
-        self._tree.remove_empty(path)
-        return self._tree.look(path)
+        self.tree.remove_empty(path)
+        return self.tree.look(path)
 
-    def _is(self, path: bytes, found: Found, version: Version) -> bool:
+    def _is(self, found: Found, oid: str | None, version: Version, *, ignore_mode: bool = False) -> bool:
+        """Whether what was found is this version; ``ignore_mode``: or differs only in whether it may be executed."""
         expected = exact_entry(version)
-        return self._tree.same_mode(found.mode, expected.mode) and self._tree.blob_id(path, found) == expected.oid
+        same_kind = found.mode >> 12 == expected.mode >> 12
+        return oid == expected.oid and same_kind and (ignore_mode or self.tree.same_mode(found.mode, expected.mode))
 
 
 def outcome(objects: Objects, before: State, plan: Plan, applied: Applied, worktree: Worktree) -> Captured:
@@ -182,7 +216,9 @@ def outcome(objects: Objects, before: State, plan: Plan, applied: Applied, workt
     """
     done = set(applied.done)
     steps = [step for step in plan.steps if step.path in done]
-    tree = trees.update(objects, before.tree, {step.path: step.new and step.new.entry for step in steps})
+    tree = trees.update(
+        objects, before.tree, {step.path: None if step.new is None else step.new.entry for step in steps}
+    )
     raw = {path: entry for path, entry in before.raw.items() if path not in done}
     raw |= {step.path: step.new.raw for step in steps if step.new is not None and step.new.raw is not None}
     changes = trees.diff(objects, before.tree, tree)
@@ -207,7 +243,3 @@ def outcome(objects: Objects, before: State, plan: Plan, applied: Applied, workt
 def directories(plan: Plan) -> set[bytes]:
     """Every directory in which the plan may have left a temporary file."""
     return {next(iter(parents(step.path)), b"") for step in plan.steps if step.new is not None}
-
-
-def _kind(mode: int) -> int:
-    return stat.S_IFMT(mode)

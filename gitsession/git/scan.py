@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -50,11 +50,12 @@ class Scan:
 class Scanner:
     """Looks at the whole working tree of ``repo``."""
 
-    def __init__(self, repo: Repo, objects: Objects, filters: Filters) -> None:
+    def __init__(self, repo: Repo, objects: Objects, filters: Filters, exclude: Iterable[str] = ()) -> None:
         self.indexes = Indexes(repo, filters)
         self._repo = repo
         self._objects = objects
         self._root = os.fsencode(repo.worktree) + b"/"
+        self._untracked = (*_UNTRACKED, *(f"--exclude={pattern}" for pattern in exclude))
 
     def scan(self, previous: str | None, beside: Mapping[bytes, Entry]) -> Scan:
         """What differs from the newest checkpoint: ``previous`` is its tree (None before the first), ``beside`` is what
@@ -86,7 +87,7 @@ class Scanner:
         newest = previous or index.tree
         with (
             self.indexes.start(index.path, *_CHANGED, "--ignore-submodules=none") as changed,
-            self.indexes.start(index.path, *_UNTRACKED, "--directory") as untracked,
+            self.indexes.start(index.path, *self._untracked, "--directory") as untracked,
         ):
             moved = {change.path for change in trees.diff(self._objects, index.tree, newest)}
             odd = oddities.in_known(self._repo, self._objects, newest, index.tree)
@@ -150,7 +151,7 @@ class Scanner:
             return set(), set()
         # More than a command line takes: then once more for the whole working tree.
         limits = sorted(roots) if sum(len(root) + 1 for root in roots) < _ARGUMENTS else []
-        return _split(self.indexes.git(index.path, *_UNTRACKED, "--", *limits))
+        return _split(self.indexes.git(index.path, *self._untracked, "--", *limits))
 
     def _inside(self, index: Index, newest: str, followed: Collection[bytes]) -> set[bytes]:
         """The untracked files in nested repositories in which files were captured before."""
@@ -164,7 +165,7 @@ class Scanner:
         with self.indexes.fresh(index.path) as temporary:
             # Git looks into a nested repository when its index has files in it.
             self.indexes.git(temporary, "update-index", "-z", "--index-info", input=b"".join(captured))
-            return _split(self.indexes.git(temporary, *_UNTRACKED, "--", *sorted(followed)))[0]
+            return _split(self.indexes.git(temporary, *self._untracked, "--", *sorted(followed)))[0]
 
     def _is_directory(self, path: bytes) -> bool:
         try:

@@ -130,6 +130,9 @@ class Worktree:
     """
 
     def __init__(self, root: Path, token: str, *, object_format: str = "sha1", executable_bits: bool = True) -> None:
+        self._place = root
+        self._token = token
+        self._object_format = object_format
         self._root = _Directory.open(os.fsencode(root))
         self._prefix = b".gitsession-" + token.encode() + b"-"
         self._new_hash = getattr(hashlib, object_format)
@@ -144,8 +147,19 @@ class Worktree:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for file in self._staged:
+            self._discard(file)
         self._forget_parent()
         self._root.close()
+
+    def another(self, number: int) -> Worktree:
+        """One for another thread; ``number`` keeps its temporary names apart."""
+        return Worktree(
+            self._place,
+            f"{self._token}-{number}",
+            object_format=self._object_format,
+            executable_bits=self._executable_bits,
+        )
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -175,9 +189,11 @@ class Worktree:
         if not stat.S_ISREG(found.mode):
             return None
         fd = os.open(directory.at(name), _OPEN_FILE, dir_fd=directory.fd)
-        with open(fd, "rb", buffering=0) as file:
+        try:
             # A file that changes its length meanwhile gets an id that fits nothing, which is the answer wanted.
-            return self._hash(os.fstat(fd).st_size, iter(lambda: file.read(_CHUNK), b""))
+            return self._hash(os.fstat(fd).st_size, iter(lambda: os.read(fd, _CHUNK), b""))
+        finally:
+            os.close(fd)
 
     def read(self, path: bytes) -> tuple[bytes, str]:
         """All bytes of a regular file, and their object id."""
@@ -225,16 +241,18 @@ class Worktree:
         fresh = 0o777 if mode == EXECUTABLE else 0o666
         seam.reach("restore.write")
         fd = os.open(directory.at(temporary), _CREATE, fresh if kept is None else 0o600, dir_fd=directory.fd)
-        self._staged.append(_Staged(path, temporary, before))
-        with open(fd, "wb", buffering=0) as file:
+        staged = _Staged(path, temporary, before)
+        try:
             for chunk in data:
-                rest = memoryview(chunk)
-                while rest:
-                    written = file.write(rest)
-                    rest = rest[written:]
-                    self._staged_bytes += written
+                self._staged_bytes += _write(fd, chunk)
             if kept is not None and _HAVE_DIR_FD:
                 os.fchmod(fd, _executable(kept) if mode == EXECUTABLE else kept & ~0o111)
+        except BaseException:
+            self._discard(staged)
+            raise
+        finally:
+            os.close(fd)
+        self._staged.append(staged)
 
     @property
     def batch_full(self) -> bool:
@@ -431,6 +449,14 @@ def reason_of(error: OSError | Obstructed) -> str:
     if isinstance(error, Obstructed):
         return "a parent is no directory"
     return error.strerror or str(error)
+
+
+def _write(fd: int, data: bytes) -> int:
+    """Write all of ``data``; how much that is."""
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, memoryview(data)[written:])
+    return len(data)
 
 
 def _mode_of(status: os.stat_result) -> int:

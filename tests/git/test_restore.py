@@ -49,7 +49,7 @@ class Bench:
         return make_plan(self.objects, known=now, now=now, target=target)
 
     def worktree(self) -> Worktree:
-        return Worktree(self.repo.worktree, "t0")
+        return Worktree(self.repo.worktree, "t0", object_format=self.repo.object_format)
 
     def go(self, now: State, target: State) -> Applied:
         plan = self.plan(now, target)
@@ -289,6 +289,68 @@ def test_a_full_disk_stops_the_restore_and_it_can_be_done_again(bench: Bench, mo
     with bench.worktree() as worktree:
         assert not apply(plan, worktree, bench.contents).left
     assert bench.user.snapshot() == shot
+
+
+def test_a_file_that_cannot_be_written_in_full_is_not_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not this disk's trouble but this file's: the others are restored, and it is as it was, not half."""
+    bench.user.write("large", b"x" * 300_000)
+    a = recorded(bench.user)
+    bench.user.write("large", "small")
+    bench.user.write("README.md", "changed\n")
+    b = recorded(bench.user)
+    write = os.write
+
+    def too_large(fd: int, data: bytes) -> int:
+        if len(data) > 100_000:
+            write(fd, bytes(data[:1000]))
+            raise OSError(27, "File too large")
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", too_large)
+    assert bench.go(b, a).left == [(b"large", "File too large")]
+    assert bench.user.at("large").read_text() == "small"
+    assert bench.user.at("README.md").read_text() == "# sample\n"
+    assert not list(bench.user.path.glob(".gitsession-*"))
+
+
+def test_a_damaged_object_costs_only_its_file(bench: Bench) -> None:
+    bench.user.write("README.md", os.urandom(5000))
+    a = recorded(bench.user)
+    edit(bench.user)
+    b = recorded(bench.user)
+    oid = bench.user.tree(a.tree)[b"README.md"][1]
+    place = bench.user.common_dir / "objects" / oid[:2] / oid[2:]
+    data = place.read_bytes()
+    place.chmod(0o644)
+    place.write_bytes(data[:2000] + bytes(100) + data[2100:])
+    (left,) = bench.go(b, a).left
+    assert left[0] == b"README.md"
+    assert "missing or damaged" in left[1]
+    assert bench.user.at("README.md").read_text() == "changed\n"
+    assert bench.user.at("src/util.py").exists()
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+def test_many_files_are_written_side_by_side(tmp_path: Path, object_format: str) -> None:
+    user = GitRepo.init(tmp_path / "r", object_format=object_format)
+    bench = Bench(user)
+    for number in range(1200):
+        user.write(f"d{number % 40}/f{number}", f"{number}\n")
+    a, shot = recorded(user), user.snapshot()
+    for number in range(1200):
+        user.write(f"d{number % 40}/f{number}", f"changed {number}\n")
+    b = recorded(user)
+    user.write("d7/f7", "mine\n")
+    seen: list[int] = []
+    plan = bench.plan(b, a)
+    assert missing(plan, a, bench.contents) == []
+    with bench.worktree() as worktree:
+        applied = apply(plan, worktree, bench.contents, lambda done, total: seen.append(done))
+    assert applied.left == [(b"d7/f7", "changed while the restore ran")]
+    assert sorted(seen) == list(range(1, 1201))
+    bench.objects.close()
+    user.write("d7/f7", "7\n")
+    assert user.snapshot() == shot
 
 
 class Killed(BaseException):

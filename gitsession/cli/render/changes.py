@@ -73,12 +73,13 @@ def _amount(change: FileChange) -> str:
 
 
 def _bar(change: FileChange, most: int, cells: int) -> str:
-    inserted, deleted = change.insertions or 0, change.deletions or 0
-    if not inserted + deleted:
-        return ""
-    length = inserted + deleted if most <= cells else max(1, (inserted + deleted) * cells // most)
-    plus = round(length * inserted / (inserted + deleted))
-    return styled("+" * plus, "green") + styled("-" * (length - plus), "red")
+    plus, minus = (_scaled(number or 0, most, cells) for number in (change.insertions, change.deletions))
+    return styled("+" * plus, "green") + styled("-" * minus, "red")
+
+
+def _scaled(number: int, most: int, cells: int) -> int:
+    """How many of ``cells`` show ``number``; what is there at all is seen."""
+    return number if most <= cells or not number else max(1, number * cells // most)
 
 
 def _shown(change: FileChange) -> str:

@@ -6,11 +6,11 @@ Only for people: what goes into a pipe or a file are git's own bytes, which ``gi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from gitsession import paths
 from gitsession.cli.render.colour import styled
 from gitsession.cli.render.text import clip, safe_text, width
+from gitsession.git.diff import patch_files
 from gitsession.git.text import decode
 
 _TAB = 8
@@ -23,29 +23,11 @@ Highlighter = Callable[[str, list[str]], list[str] | None]
 """Colours the lines of a file of this name; ``None`` if it does not know how."""
 
 
-@dataclass
-class _File:
-    """One file's part of a patch: ``diff --git`` and what follows up to the first hunk, then the rest."""
-
-    head: list[bytes]
-    body: list[bytes] = field(default_factory=list)
-
-    @property
-    def path(self) -> bytes | None:
-        """The file's path, the new one unless it is gone; ``None`` where the head has no lines for it."""
-        for mark in (b"+++ b/", b"--- a/", b'+++ "b/', b'--- "a/'):
-            for line in self.head:
-                if line.startswith(mark):
-                    name = line[4:].rstrip(b"\t")
-                    return (paths.decode(name.decode("ascii", "replace")) if name.startswith(b'"') else name)[2:]
-        return None
-
-
 def lines(patch: bytes, encodings: Mapping[bytes, str], highlight: Highlighter | None = None) -> Iterator[str]:
     """The patch's lines as they are drawn; ``encodings`` are those that attributes declare, by path."""
     if len(patch) > _HIGHLIGHTED:
         highlight = None
-    for file in _files(patch):
+    for file in patch_files(patch):
         path = file.path
         text, how = decode(b"\n".join(file.body), encodings.get(path) if path is not None else None)
         for line in file.head:
@@ -54,20 +36,6 @@ def lines(patch: bytes, encodings: Mapping[bytes, str], highlight: Highlighter |
             yield styled(f"(read as {safe_text(how)})", "yellow")
         if file.body:
             yield from _body(paths.encode(path or b""), text.split("\n"), highlight)
-
-
-def _files(patch: bytes) -> Iterator[_File]:
-    current: _File | None = None
-    for line in patch.removesuffix(b"\n").split(b"\n"):
-        if line.startswith(b"diff --git "):
-            if current is not None:
-                yield current
-            current = _File([line])
-        elif current is not None:
-            in_body = bool(current.body) or line.startswith((b"@@", b"GIT binary patch"))
-            (current.body if in_body else current.head).append(line)
-    if current is not None:
-        yield current
 
 
 def _body(path: str, body: list[str], highlight: Highlighter | None) -> Iterator[str]:

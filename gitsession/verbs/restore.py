@@ -1,0 +1,559 @@
+"""Go to a checkpoint's files and back.
+
+The order makes every kill harmless: look (one scan) and plan; refuse while nothing is touched; record the files as they
+are (the safety checkpoint); journal the plan; write; record the result; journal that it is done.  From the journalled
+plan on, whoever touches the session next finishes the restore (``finish_interrupted``).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from gitsession import paths as texts
+from gitsession.config import Settings
+from gitsession.errors import (
+    CheckpointNotFound,
+    ConflictError,
+    DriftError,
+    OutsideRepository,
+    RepositoryError,
+    UsageError,
+)
+from gitsession.git import plan as planning
+from gitsession.git import trees
+from gitsession.git.capture import Captured, capture
+from gitsession.git.contents import Contents
+from gitsession.git.filters import Filters
+from gitsession.git.plan import Plan, State
+from gitsession.git.repo import Repo
+from gitsession.git.restore import Progress, apply, directories, missing, obstacles, outcome
+from gitsession.git.worktree import Worktree
+from gitsession.lifecycle import Doc
+from gitsession.store.draft import Draft
+from gitsession.store.sessions import SessionStore
+from gitsession.verbs.checkpoint import Recorder, repository_of
+from gitsession.verbs.heads import moves_since
+
+BASE: Final = "base"
+"""How the state before the first change is named where a checkpoint's index is wanted."""
+
+Index = int | None
+"""A checkpoint's index; ``None`` is the base."""
+
+
+@dataclass(frozen=True)
+class FileAction:
+    """What happens to one path, and why.
+
+    ``action`` is create, replace, mode, type or delete, for directories mkdir or rmdir (if it is empty by then), and
+    for what is not done keep (meant so) or leave (it could not be done).
+    """
+
+    path: str
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RestoreReport:
+    """What a restore did, or with ``dry_run`` would do.
+
+    ``target`` is the checkpoint whose files these are now, ``safety`` the one that holds what was before (``None`` is
+    the base for both), ``checkpoint`` the one that records the result (``None`` when nothing had to be done).
+    ``left`` are paths that changed while we worked, or could not be written: they do not hold what the target has.
+    """
+
+    session_id: str
+    target: Index
+    description: str
+    dry_run: bool
+    files: tuple[FileAction, ...]
+    left: tuple[FileAction, ...] = ()
+    warnings: tuple[str, ...] = ()
+    safety: Index = None
+    checkpoint: Index = None
+
+    @property
+    def changes_nothing(self) -> bool:
+        return not any(file.action != "keep" for file in self.files)
+
+
+def restore(
+    store: SessionStore,
+    session_id: str,
+    index: Index,
+    *,
+    settings: Settings,
+    paths: Sequence[str] = (),
+    start: Path | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> RestoreReport:
+    """Make the files what checkpoint ``index`` (``None``: the base) has; ``paths``, relative to ``start``, limit it.
+
+    A path that names a directory means all below it.  Before anything is touched: ``CheckpointNotFound``,
+    ``OutsideRepository`` and ``UsageError`` (a path that is in neither state; another repository than the one one
+    stands in), ``SessionBusy`` (it runs), ``DriftError`` (files changed since the last checkpoint, unless ``force``;
+    something that may not be removed is in the way), ``ConflictError`` (the repository or objects of it are gone).
+    """
+    with _opened(store, session_id, settings, progress) as work:
+        here = start or Path.cwd()
+        _refuse_other_repository(work.repo, session_id, here)
+        chosen = _repository_paths(work.repo, paths, here)
+        return work.go(_Request(index, chosen, force), dry_run)
+
+
+def undo(
+    store: SessionStore,
+    session_id: str,
+    *,
+    settings: Settings,
+    dry_run: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> RestoreReport:
+    """Take the last restore back: a restore of its safety checkpoint, so an undo can be undone.  Errors as there."""
+    with _opened(store, session_id, settings, progress) as work:
+        doc = store.read(session_id)
+        last = next((record for record in reversed(doc["checkpoints"]) if "safety" in record), None)
+        if last is None:
+            raise UsageError(
+                "nothing to undo: no restore was made in this session",
+                hint=f"to go to a checkpoint: pinable-agents session restore {session_id} N",
+            )
+        later = len(doc["checkpoints"]) - last["index"] - 1
+        warnings = [f"what {_count(later, 'later checkpoint')} recorded is taken back, too"] if later else []
+        chosen = tuple(texts.decode(path) for path in last["restored_paths"])
+        return work.go(_Request(last["safety"], chosen, force), dry_run, warnings)
+
+
+def finish_interrupted(
+    store: SessionStore, session_id: str, settings: Settings, progress: Progress | None = None
+) -> RestoreReport | None:
+    """Finish a restore that was killed half-way; ``None`` if there is none.
+
+    Paths that somebody changed since are left alone and reported.
+    """
+    if store.read(session_id).get("restoring") is None:
+        return None
+    with _opened(store, session_id, settings, progress, finish=False) as work:
+        return work.finish()
+
+
+@contextmanager
+def _opened(
+    store: SessionStore, session_id: str, settings: Settings, progress: Progress | None, *, finish: bool = True
+) -> Iterator[_Restorer]:
+    try:
+        repo = repository_of(store.read(session_id))
+    except RepositoryError as error:
+        raise ConflictError(str(error), hint=error.hint) from error
+    with store.own(session_id):
+        recorder = Recorder(store, session_id, repo, settings)
+        try:
+            work = _Restorer(recorder, recorder.settings, progress)
+            if finish and (finished := work.finish()) is not None:
+                work.told += finished.warnings
+            yield work
+        finally:
+            recorder.close()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked for: the checkpoint, the only paths (none: all), and whether drift is overwritten."""
+
+    target: Index
+    paths: tuple[bytes, ...]
+    force: bool
+
+    def as_json(self) -> Doc:
+        return {"target": self.target, "paths": [texts.encode(path) for path in self.paths], "force": self.force}
+
+    @classmethod
+    def from_json(cls, doc: Doc) -> _Request:
+        return cls(doc["target"], tuple(texts.decode(path) for path in doc["paths"]), doc["force"])
+
+
+class _Restorer:
+    """Restores in one session whose owner lock is held."""
+
+    def __init__(self, recorder: Recorder, settings: Settings, progress: Progress | None) -> None:
+        self.repo = recorder.repo
+        self._recorder = recorder
+        self._store = recorder.store
+        self._id = recorder.session_id
+        self._settings = settings
+        self._progress = progress
+        self._contents = Contents(self.repo, recorder.objects)
+        self._executable_bits = Filters(self.repo).executable_bits
+        self.told: list[str] = []
+        """What the next report has to say first."""
+
+    def go(self, request: _Request, dry_run: bool, warnings: Sequence[str] = ()) -> RestoreReport:
+        """Plan, refuse or record, write, record."""
+        token = secrets.token_hex(4)
+        with self._store.edit(self._id) as draft, self._worktree(token) as worktree:
+            target = _record_of(draft.doc, request.target)
+            captured = self._recorder.look_in(draft)
+            known = _newest(draft.doc)
+            wanted = self._wanted(draft.doc, request)
+            plan, captured = self._agreed_plan(known, captured, target, request, wanted, worktree)
+            report = RestoreReport(
+                session_id=self._id,
+                target=request.target,
+                description=target.get("description", "before the first change"),
+                dry_run=dry_run,
+                files=_actions(plan, request.target),
+                warnings=(
+                    *self.told,
+                    *warnings,
+                    *_head_warnings(self.repo, target),
+                    *moves_since(draft.doc, target.get("timestamp")),
+                ),
+            )
+            if dry_run or plan.changes_nothing:
+                return report
+            safety = self._safety(draft, known, captured, request)
+            draft.log(
+                "restore_planned",
+                plan={**request.as_json(), "token": token, "known": known.get("index"), "safety": safety},
+            )
+        return self._carry_out(plan, replace(report, safety=safety), request, token)
+
+    def finish(self) -> RestoreReport | None:
+        """The rest of a restore that was journalled and not done; ``None`` if there is none."""
+        if self._store.read(self._id).get("restoring") is None:
+            return None
+        self._recorder.adopt()
+        doc = self._store.read(self._id)
+        journalled = doc["restoring"]
+        request = _Request.from_json(journalled)
+        target = _record_of(doc, request.target)
+        plan = planning.make_plan(
+            self._recorder.objects,
+            known=self._state(_record_of(doc, journalled["known"])),
+            now=self._state(_record_of(doc, journalled["safety"])),
+            target=self._state(target),
+            wanted=self._wanted(doc, request),
+            force=request.force,
+        )
+        self._refuse_missing(plan, target)
+        report = RestoreReport(
+            session_id=self._id,
+            target=request.target,
+            description=target.get("description", "before the first change"),
+            dry_run=False,
+            files=_actions(plan, request.target),
+            safety=journalled["safety"],
+        )
+        with self._worktree(journalled["token"]) as worktree:
+            worktree.sweep(directories(plan))
+        report = self._carry_out(plan, report, request, journalled["token"])
+        said = f"a restore of {_name(request.target)} that was interrupted has been finished"
+        if report.left:
+            left = [(texts.decode(file.path), file.reason) for file in report.left]
+            said += f", but for {_some(left)}"
+        return replace(report, warnings=(said,))
+
+    # -- before anything is touched ------------------------------------------------------------------------
+
+    def _agreed_plan(
+        self,
+        known: Doc,
+        captured: Captured,
+        target: Doc,
+        request: _Request,
+        wanted: planning.Wanted,
+        worktree: Worktree,
+    ) -> tuple[Plan, Captured]:
+        """The plan, and what was captured, with files that only ``force`` makes us record; or the refusal."""
+
+        def planned(now: Captured) -> Plan:
+            return planning.make_plan(
+                self._recorder.objects,
+                known=self._state(known),
+                now=_state_of(now),
+                target=self._state(target),
+                wanted=wanted,
+                force=request.force,
+            )
+
+        plan = planned(captured)
+        self._refuse_unknown(request, (captured.tree, target["tree"]), plan)
+        self._refuse_missing(plan, target)
+        unrecorded, blocked = obstacles(plan, worktree)
+        if unrecorded and request.force:
+            captured = self._also(captured, known, unrecorded)
+            plan = planned(captured)
+            unrecorded, blocked = obstacles(plan, worktree)
+        blocked += plan.blocked
+        if blocked:
+            raise DriftError(
+                f"{_count(len(blocked), 'path')} cannot be restored: {_some(blocked)}",
+                [path for path, _ in blocked],
+                hint="move what is in the way, or leave it out with --path",
+            )
+        drift = [*plan.drift, *((path, "ignored, and no checkpoint holds it") for path in unrecorded)]
+        if drift:
+            raise DriftError(
+                f"{_count(len(drift), 'file')} would be overwritten that no checkpoint holds: {_some(drift)}",
+                [path for path, _ in drift],
+                hint="--force saves them in a checkpoint first, then overwrites them",
+            )
+        return plan, captured
+
+    def _also(self, captured: Captured, known: Doc, unrecorded: Sequence[bytes]) -> Captured:
+        """``captured`` with paths that its scan passed over."""
+        more = capture(
+            self.repo,
+            self._recorder.objects,
+            captured.tree,
+            paths=unrecorded,
+            max_file_size=self._settings.capture_max_file_size,
+            previous_raw=captured.raw,
+            previous_empty=captured.empty_dirs,
+        )
+        changes = trees.diff(self._recorder.objects, known["tree"], more.tree)
+        return replace(
+            captured, tree=more.tree, raw=more.raw, changes=changes, skipped=[*captured.skipped, *more.skipped]
+        )
+
+    def _refuse_unknown(self, request: _Request, states: Sequence[str], plan: Plan) -> None:
+        """A path that neither the target nor the working tree has is a slip."""
+        empty = {*plan.make_dirs, *plan.drop_dirs}
+        for path in request.paths:
+            there = (trees.lookup(self._recorder.objects, tree, path) for tree in states)
+            if path and path not in empty and not any(there):
+                raise UsageError(
+                    f"{texts.encode(path)} is neither in {_name(request.target)} nor among the files now",
+                    hint="paths are relative to where you are",
+                )
+
+    def _refuse_missing(self, plan: Plan, target: Doc) -> None:
+        lost = missing(plan, self._state(target), self._contents)
+        if lost:
+            raise ConflictError(
+                f"the repository has lost the bytes of {_some([(path, '') for path in lost])}",
+                hint="nothing was touched; 'git fsck' says more, and --path restores what is there",
+            )
+
+    def _safety(self, draft: Draft, known: Doc, captured: Captured, request: _Request) -> Index:
+        """The checkpoint that holds what is there now; a new one unless the newest does."""
+        record = self._recorder.take_in(
+            draft, "restore", f"Before restoring {_name(request.target)}", captured=captured
+        )
+        index: Index = (record or known).get("index")
+        return index
+
+    # -- touching ------------------------------------------------------------------------------------------
+
+    def _carry_out(self, plan: Plan, report: RestoreReport, request: _Request, token: str) -> RestoreReport:
+        with self._worktree(token) as worktree:
+            applied = apply(plan, worktree, self._contents, self._progress)
+            with self._store.edit(self._id) as draft:
+                newest = _newest(draft.doc)
+                # The restore's own checkpoint is there already when only its last word was lost.
+                if newest.get("safety", BASE) != report.safety:
+                    now = outcome(self._recorder.objects, self._state(newest), plan, applied, worktree)
+                    newest = self._record(draft, now, report, request)
+                left = [{"path": texts.encode(path), "reason": reason} for path, reason in applied.left]
+                draft.log("restore_done", checkpoint=newest["index"], left=left)
+        unfinished = tuple(FileAction(texts.encode(path), "leave", reason) for path, reason in applied.left)
+        return replace(report, left=unfinished, checkpoint=newest["index"])
+
+    def _record(self, draft: Draft, now: Captured, report: RestoreReport, request: _Request) -> Doc:
+        extra = {
+            "restored_from": report.target,
+            "restored_paths": [texts.encode(path) for path in request.paths],
+            "safety": report.safety,
+        }
+        said = f"Restored {_name(report.target)}" + (f" ({report.description})" if report.target is not None else "")
+        record = self._recorder.take_in(draft, "restore", said, captured=now, extra=extra)
+        assert record is not None  # noqa: S101 - it differs, it says
+        return record
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def _worktree(self, token: str) -> Worktree:
+        return Worktree(
+            self.repo.worktree,
+            token,
+            object_format=self.repo.object_format,
+            executable_bits=self._executable_bits,
+        )
+
+    def _state(self, record: Doc) -> State:
+        return State(
+            tree=record["tree"],
+            raw=self._recorder.ledger.raw(record.get("meta")),
+            empty_dirs=frozenset(texts.decode(path) for path in record.get("empty_dirs", [])),
+            skipped={texts.decode(item["path"]): item["reason"] for item in record.get("skipped", [])},
+        )
+
+    def _wanted(self, doc: Doc, request: _Request) -> planning.Wanted:
+        """The paths the restore may touch: those asked for, less what belongs to sessions beside this one."""
+        asked = planning.below(request.paths or (b"",))
+        foreign = _directories_of_others(self._store, doc, self.repo)
+        if not foreign:
+            return asked
+        theirs = planning.below(foreign)
+        return lambda path: asked(path) and not theirs(path)
+
+
+def _state_of(captured: Captured) -> State:
+    return State(
+        tree=captured.tree,
+        raw=captured.raw,
+        empty_dirs=frozenset(captured.empty_dirs),
+        skipped={item.path: item.reason for item in captured.skipped},
+    )
+
+
+def _record_of(doc: Doc, index: Index) -> Doc:
+    """The record of a checkpoint, or the base's."""
+    checkpoints: list[Doc] = doc["checkpoints"]
+    record: Doc | None = None
+    if index is None:
+        record = doc.get("base")
+    elif 0 <= index < len(checkpoints):
+        record = checkpoints[index]
+    if record is None or record.get("tree") is None:
+        has = f"0 to {len(checkpoints) - 1}" if checkpoints else "none yet"
+        raise CheckpointNotFound(
+            f"session {doc['id']} has no {_name(index)}; its checkpoints: {has}",
+            hint=f"pinable-agents session checkpoints {doc['id']} lists them",
+        )
+    return record
+
+
+def _newest(doc: Doc) -> Doc:
+    checkpoints: list[Doc] = doc["checkpoints"]
+    newest: Doc = checkpoints[-1] if checkpoints else doc["base"]
+    return newest
+
+
+def _actions(plan: Plan, target: Index) -> tuple[FileAction, ...]:
+    """What the plan does and does not do, by path, in words."""
+    name = _name(target)
+    reasons = {
+        "create": f"{name} has it",
+        "replace": f"{name} has other bytes",
+        "mode": f"{name} has another mode",
+        "type": f"{name} has another kind of file",
+        "delete": f"{name} does not have it",
+    }
+    saved = "; changed since the last checkpoint, saved in the safety checkpoint"
+    found = [
+        FileAction(texts.encode(step.path), step.action, reasons[step.action] + (saved if step.drift else ""))
+        for step in plan.steps
+    ]
+    found += [FileAction(texts.encode(path), "mkdir", f"{name} has it, empty") for path in plan.make_dirs]
+    found += [FileAction(texts.encode(path), "rmdir", f"{name} does not have it") for path in plan.drop_dirs]
+    found += [FileAction(texts.encode(path), "keep", reason) for path, reason in plan.kept]
+    return tuple(sorted(found, key=lambda action: action.path))
+
+
+def _head_warnings(repo: Repo, target: Doc) -> list[str]:
+    """A word when HEAD is not where it was when the checkpoint was taken; it stays where it is."""
+    now = repo.head().oid
+    then = _head_at(repo, target["timestamp"]) if "timestamp" in target else target.get("head")
+    if then is None or then == now:
+        return []
+    at = now[:7] if now else "no commit"
+    return [f"HEAD was {then[:7]} at that checkpoint and is {at} now: commits and branches stay, only files change"]
+
+
+def _head_at(repo: Repo, timestamp: str) -> str | None:
+    """Where HEAD was at a moment, by its reflog; ``None`` if that does not reach back so far."""
+    moment = datetime.fromisoformat(timestamp).timestamp()
+    for line in repo.git(
+        "log", "--walk-reflogs", "--date=unix", "--format=%H %gd", "HEAD", "--", ok=(0, 128)
+    ).splitlines():
+        oid, entry = line.decode("utf-8", "replace").split(" ", 1)
+        at = entry.rpartition("{")[2].rstrip("}")
+        if at.isdecimal() and int(at) <= moment:
+            return oid
+    return None
+
+
+def _directories_of_others(store: SessionStore, doc: Doc, repo: Repo) -> list[bytes]:
+    """Where other sessions of this worktree began, if this one began in a directory beside theirs.
+
+    A checkpoint holds the whole working tree, but two sessions in two directories are two people's work.
+    """
+    own = _start_of(doc, repo)
+    if not own:
+        return []
+    starts = {
+        _start_of(store.read(summary.id), repo)
+        for summary in store.summaries()
+        if summary.worktree == str(repo.worktree) and not summary.problem
+    }
+    return [start for start in starts if start and not _contains(start, own) and not _contains(own, start)]
+
+
+def _start_of(doc: Doc, repo: Repo) -> bytes:
+    """The directory the session was started in, relative to the worktree; empty for the worktree itself."""
+    start = Path(doc["metadata"].get("working_dir") or repo.worktree)
+    if not start.is_relative_to(repo.worktree):
+        return b""
+    relative = os.fsencode(start.relative_to(repo.worktree).as_posix())
+    return b"" if relative == b"." else relative
+
+
+def _contains(directory: bytes, path: bytes) -> bool:
+    return path == directory or path.startswith(directory + b"/")
+
+
+def _name(index: Index) -> str:
+    return "the base" if index is None else f"checkpoint {index}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _some(items: Sequence[tuple[bytes, str]]) -> str:
+    """A few paths with their reasons, for a message of one line."""
+    shown = [texts.encode(path) + (f" ({reason})" if reason else "") for path, reason in items[:5]]
+    return ", ".join(shown) + (f" and {len(items) - 5} more" if len(items) > 5 else "")
+
+
+def _refuse_other_repository(repo: Repo, session_id: str, here: Path) -> None:
+    """Standing in one repository and restoring another is a mistake in the id or in the place."""
+    if here.resolve().is_relative_to(repo.worktree):
+        return
+    try:
+        other = Repo.discover(here)
+    except RepositoryError:
+        return
+    raise UsageError(
+        f"session {session_id} belongs to {repo.worktree}, and this is {other.worktree}",
+        hint=f"cd {repo.worktree}",
+    )
+
+
+def _repository_paths(repo: Repo, named: Sequence[str], start: Path) -> tuple[bytes, ...]:
+    """Paths as the user names them, relative to the worktree; ``OutsideRepository`` for any other place."""
+    found = []
+    for name in named:
+        place = Path(os.path.abspath(start / name))
+        if place != repo.worktree:
+            # Parents are resolved (the user may stand in a linked directory); what is named may itself be a link.
+            place = place.parent.resolve() / place.name
+        if not place.is_relative_to(repo.worktree):
+            raise OutsideRepository(
+                f"{name} is not in the working tree {repo.worktree}", hint="name paths of this repository"
+            )
+        relative = os.fsencode(place.relative_to(repo.worktree).as_posix())
+        found.append(b"" if relative == b"." else relative)
+    return tuple(found)
