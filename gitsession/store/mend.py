@@ -28,9 +28,9 @@ def keep_aside(store: SessionStore, session_id: str) -> list[Path]:
 
 
 def mend(store: SessionStore, session_id: str, doc: Doc, salvage: Salvage, found: list[str], source: str) -> Doc:
-    """Make ``doc`` the session, its write lock held; ``found`` and ``source`` are what was wrong and what it is made of.
+    """Make ``doc`` the session, its write lock held, and return it as it is now.
 
-    The record as it is now.
+    ``found`` and ``source`` tell what was wrong and what the record is made of.
     """
     seq, at = salvage.last + 1, timestamp()
     whole = {**doc, "updated_at": doc.get("updated_at") or at}

@@ -99,7 +99,7 @@ class OwnerLock:
 
     @property
     def _facts_file(self) -> Path:
-        return _facts_file(self._directory, self._id)
+        return facts_file(self._directory, self._id)
 
     def _write(self) -> None:
         private_dir(self._facts_file.parent)
@@ -131,7 +131,7 @@ def owner(directory: Path, session_id: str) -> OwnerInfo | None:
 def last_facts(directory: Path, session_id: str) -> dict[str, Any] | None:
     """What the owner, or the last one that died without a word, said of itself."""
     try:
-        facts = json.loads(_facts_file(directory, session_id).read_bytes())
+        facts = json.loads(facts_file(directory, session_id).read_bytes())
     except (OSError, ValueError):
         return None
     return facts if isinstance(facts, dict) else None
@@ -161,7 +161,8 @@ def boot_id() -> str | None:
         return None
 
 
-def _facts_file(directory: Path, session_id: str) -> Path:
+def facts_file(directory: Path, session_id: str) -> Path:
+    """Where the owner's facts are."""
     return directory.parent / _OWNERS / f"{session_id}{_OWNER}"
 
 

@@ -1,4 +1,7 @@
-"""What recovery keeps and tells: ``reports/<id>.txt``, the last diagnosis, and ``reports/<id>/``, damaged files as they were."""
+"""What recovery tells and keeps.
+
+``reports/<id>.txt`` is a session's last diagnosis, ``reports/<id>/`` holds its damaged files as they were.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Reports:
         return self.path(session_id)
 
     def keep(self, session_id: str, file: Path) -> Path | None:
-        """Copy a file's bytes aside; where they are, ``None`` if there is no such file.  The same bytes are kept once."""
+        """Copy a file's bytes aside, the same bytes once; where they are, ``None`` if there is no such file."""
         try:
             data = read_bytes(file)
         except FileNotFoundError:

@@ -56,11 +56,12 @@ def salvage(sessions: Path, session_id: str, accept: Accept) -> Salvage:
     entries = dict(_readable(journal, found))
     found.last = max(entries, default=0)
     best: tuple[int, Doc, str] | None = None
-    for source, start in (
+    sources: tuple[tuple[str, Callable[[], Doc]], ...] = (
         (SESSION_FILE, lambda: _snapshot(path, path)),
         (JOURNAL, lambda: _replayed(entries, path)),
         (TEMPORARY_FILE, lambda: _snapshot(path.with_name(path.name + TEMPORARY), path)),
-    ):
+    )
+    for source, start in sources:
         try:
             doc = start()
             why = accept(doc)

@@ -11,7 +11,6 @@ from gitsession.store import record
 from gitsession.store.files import explained
 from gitsession.store.journal import Journal
 
-
 # Entries that hold a whole record in ``session``: what came before them is not needed.
 WHOLE = ("created", "repaired")
 

@@ -1,0 +1,137 @@
+"""What sessions need around them: a git that is new enough, a home that is private, remotes that keep secrets.
+
+Each check yields what is wrong; nothing is written.  What is right is not told.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from gitsession.errors import GitSessionError, RepositoryError
+from gitsession.git.ledger import Ledger
+from gitsession.git.objects import Objects
+from gitsession.git.repo import Repo, version
+from gitsession.store import trash
+from gitsession.store.files import TEMPORARY
+from gitsession.store.sessions import SessionStore
+from gitsession.verbs.verify import Finding
+
+GIT, MODE, LEFTOVER, PUBLISHED, ORPHAN, UNDROPPED = (
+    "git", "permissions", "leftover", "published", "orphan", "undropped",
+)  # fmt: skip
+_LEAST_GIT: Final = (2, 31)
+_HIDDEN: Final = "refs/pinable"
+
+
+def git_program() -> Iterator[Finding]:
+    """The program is missing or too old."""
+    if shutil.which("git") is None:
+        yield Finding(GIT, "the git program is not on the PATH", hint="install git 2.31 or newer")
+        return
+    found = version()
+    if found < _LEAST_GIT:
+        shown = ".".join(map(str, found))
+        yield Finding(GIT, f"git {shown} is too old", hint="install git 2.31 or newer")
+
+
+def permissions(store: SessionStore) -> Iterator[Finding]:
+    """Directories and files of the home that others may read or write."""
+    if os.name == "nt":
+        return
+    for place in loose(store):
+        mode = stat.S_IMODE(place.stat().st_mode)
+        yield Finding(MODE, f"{place} can be used by others (mode {mode:04o})", "take their permissions away")
+
+
+def loose(store: SessionStore) -> list[Path]:
+    """Those places: the home, its directories, and what is directly in them."""
+    places = [store.home] if store.home.is_dir() else []
+    for directory in sorted(store.home.glob("*/")) if places else []:
+        places += [directory, *sorted(path for path in directory.iterdir() if path.is_file())]
+    return [place for place in places if not place.is_symlink() and place.stat().st_mode & 0o077]
+
+
+def leftovers(store: SessionStore) -> Iterator[Finding]:
+    """Temporary files of writes that a crash cut short, where nobody is writing."""
+    for path in stale(store):
+        yield Finding(LEFTOVER, f"{path} was left by a write that was cut short", "move it to reports/leftovers")
+
+
+def stale(store: SessionStore) -> list[Path]:
+    """Those files; a session's own temporary file belongs to its repair as long as its JSON cannot be read."""
+    found = []
+    for directory in (store.sessions_dir, store.home / "owners", store.home / "chains", store.home / "reports"):
+        for path in sorted(directory.glob(f"*{TEMPORARY}")):
+            session_id = path.name.split(".json")[0] if directory == store.sessions_dir else None
+            with suppress(GitSessionError):
+                if session_id is None or (store.owner(session_id) is None and store.read(session_id)):
+                    found.append(path)
+    return found
+
+
+def repositories(store: SessionStore, here: Path) -> list[Repo]:
+    """The repositories of all sessions that are there, and the one here, each once."""
+    found: dict[Path, Repo] = {}
+    places = [str(here), *(summary.worktree for summary in store.summaries() if summary.worktree)]
+    for place in dict.fromkeys(places):
+        with suppress(RepositoryError):
+            repo = Repo.discover(Path(place))
+            found.setdefault(repo.worktree, repo)
+    return list(found.values())
+
+
+def published(repo: Repo) -> Iterator[Finding]:
+    """Remotes to which a plain push sends the hidden refs."""
+    listing = repo.git("config", "-z", "--get-regexp", r"^remote\..*\.(mirror|push)$", ok=(0, 1))
+    for item in filter(None, listing.decode("utf-8", "replace").split("\0")):
+        key, _, value = item.partition("\n")
+        name = key.removeprefix("remote.").rpartition(".")[0]
+        if key.endswith(".mirror") and value.lower() in ("true", "yes", "on", "1", "push"):
+            yield Finding(
+                PUBLISHED,
+                f"{repo.worktree}: the remote {name} is a mirror: a push publishes every checkpoint",
+                hint=f"push what you mean instead: git config --unset remote.{name}.mirror; "
+                f"git config --add remote.{name}.push 'refs/heads/*'",
+            )
+        elif key.endswith(".push") and _covers(value):
+            yield Finding(
+                PUBLISHED,
+                f"{repo.worktree}: the remote {name} has the push refspec {value}, which publishes every checkpoint",
+                hint=f"leave them out: git config --add remote.{name}.push '^{_HIDDEN}/*'",
+            )
+
+
+def _covers(refspec: str) -> bool:
+    source = refspec.lstrip("+").partition(":")[0]
+    pattern = re.escape(source).replace(r"\*", ".*")
+    return not refspec.startswith("^") and re.fullmatch(pattern, f"{_HIDDEN}/x") is not None
+
+
+def orphans(store: SessionStore, repo: Repo) -> Iterator[tuple[str, Finding]]:
+    """Hidden refs without a session, by id: to be rebuilt, or what an interrupted deletion left."""
+    listing = repo.git("for-each-ref", "--format=%(refname)", f"{_HIDDEN}/").decode("utf-8", "replace")
+    for ref in listing.splitlines():
+        session_id = ref.removeprefix(f"{_HIDDEN}/")
+        if store.exists(session_id):
+            continue
+        if trash.is_coming_back(store.trash_dir, session_id):
+            if _kept(repo, session_id):
+                text = f"{repo.worktree}: {ref} is left of a deleted session"
+                yield session_id, Finding(UNDROPPED, text, "finish its deletion")
+        else:
+            text = f"{repo.worktree}: {ref} has no session file"
+            yield session_id, Finding(ORPHAN, text, "rebuild it from its checkpoints")
+
+
+def _kept(repo: Repo, session_id: str) -> bool:
+    """Whether the trash has what the ref has."""
+    with closing(Objects(repo)) as objects:
+        ledger = Ledger(repo, objects, session_id)
+        return ledger.is_in_trash()
