@@ -30,6 +30,42 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Write JSON.")(function)
 
 
+def utc_option(function: F) -> F:
+    """``--utc``: times of day in UTC."""
+
+    def show(_ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        if value:
+            from gitsession.cli.render import units
+
+            units.show_utc()
+
+    return click.option("--utc", is_flag=True, expose_value=False, callback=show, help="Show times in UTC.")(function)
+
+
+def days(text: str) -> float:
+    """Seconds of ``30d``, ``12h``, ``0``."""
+    from gitsession import config
+
+    return 0.0 if text.strip() in {"0", "0d"} else config.duration(text)
+
+
+def since_when(text: str, now: float) -> str:
+    """The moment, as records write it, that ``7d``, ``12h``, ``2026-02-25`` (local) or a full time means at ``now``."""
+    from datetime import UTC, datetime
+
+    from gitsession.clock import timestamp
+    from gitsession.errors import BadValue
+
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return timestamp(now - days(text))
+        except (BadValue, OverflowError, OSError):
+            raise BadValue(f"--since: {text!r} is no time", hint="write it like 7d, 12h or 2026-02-25") from None
+    return timestamp(at.astimezone(UTC).timestamp())
+
+
 def find(text: str) -> tuple[SessionStore, str]:
     """The store and the full id that ``text`` means in it; ``SessionNotFound`` names the ids that look like it."""
     from gitsession.errors import SessionNotFound

@@ -6,19 +6,22 @@ import click
 
 from gitsession import __version__
 from gitsession.cli.lazy import LazyGroup
+from gitsession.cli.startup import at_start
 
 _COMMANDS = {
     "session": ("gitsession.cli.session:group", "List, inspect, checkpoint, pause and delete sessions."),
     "demo": ("gitsession.cli.demo:demo", "The worked example, for real and offline."),
-    "config": (None, "Read and write settings."),
-    "hooks": (None, "Install git hooks into a repository."),
-    "doctor": (None, "Check this installation."),
+    "config": ("gitsession.cli.config:group", "Read and write settings."),
+    "hooks": ("gitsession.cli.hooks:group", "Link commits to sessions by git hooks."),
+    "why": ("gitsession.cli.why:command", "Tell which session's work is in a commit, a line or a file."),
+    "doctor": ("gitsession.cli.doctor:command", "Find what is wrong with sessions and their surroundings."),
 }
 
 group = click.version_option(__version__, message="%(prog)s %(version)s")(
     LazyGroup(
         "pinable-agents",
         table=_COMMANDS,
+        callback=at_start(but={"session", "doctor"}),
         help="Look after the sessions of AI coding agents.",
         epilog="Every command takes --debug, which shows the traceback of an error.\n\n"
         "\b\nShell completion, in ~/.bashrc "

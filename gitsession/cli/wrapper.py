@@ -8,22 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import click
 
 from gitsession import __version__, config
 from gitsession.cli.lazy import HELP_OPTIONS
 from gitsession.cli.options import complete_sessions
+from gitsession.cli.startup import clean_up, pause_the_dead
 from gitsession.errors import BadValue, NotYet, UsageError
-
-if TYPE_CHECKING:
-    from gitsession.verbs.run import Runner
 
 _SIGNALS = {"SIGINT": "interrupted (Ctrl-C)", "SIGTERM": "terminated (SIGTERM)", "SIGHUP": "the terminal went away"}
 
 
-def _timeout(text: str) -> float:
+def timeout_seconds(text: str) -> float:
     """Seconds of ``10m``, ``90s``, ``1h30m``."""
     try:
         return config.duration(text)
@@ -52,7 +50,7 @@ def _timeout(text: str) -> float:
 @click.option("--restore-checkpoint", metavar="N", type=click.IntRange(min=0), help="First go back to checkpoint N.")
 @click.option("--context-from", metavar="ID", multiple=True, help="Begin with what another session found.")
 @click.option("--workflow", metavar="NAME", help="The phases to go through: do (the default).")
-@click.option("--timeout", metavar="TIME", type=_timeout, help="Pause after this time: 90s, 10m, 1h30m.")
+@click.option("--timeout", metavar="TIME", type=timeout_seconds, help="Pause after this time: 90s, 10m, 1h30m.")
 @click.option(
     "--output",
     type=click.Choice(["text", "json", "stream-json", "markdown"]),
@@ -62,27 +60,36 @@ def _timeout(text: str) -> float:
 )
 @click.option("--max-cost", metavar="USD", type=click.FloatRange(min=0), help="Pause when this much is spent.")
 @click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="Pause after N replies of the model.")
+@click.option("--allow-commands", is_flag=True, help="Let the model run shell commands, as you.")
+@click.option("--force", is_flag=True, help="After a conflict: keep your version. In a chain: do not wait.")
 @click.option("--priority", metavar="N", type=int, help="Sessions of higher priority are recovered first.")
 @click.argument("cmd", nargs=-1, metavar="[-- CMD...]", type=click.UNPROCESSED)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def command(task: str | None, task_file: Path | None, session_id: str | None, output: str, **flags: Any) -> int:
     _refuse_unbuilt(output, flags)
+    pause_the_dead()
+    clean_up()
     from gitsession.cli.render.run import RUNS
     from gitsession.store.sessions import SessionStore
+    from gitsession.verbs.dialogue import Limits
     from gitsession.verbs.run import Runner, RunRequest
 
     store = SessionStore()
     request = RunRequest(
         start=Path.cwd(),
-        task=_task(task, task_file),
+        task=given_task(task, task_file),
         backend=flags["backend"],
         model=flags["model"],
         files=tuple(name for names in flags["files"] for name in names.split(",") if name),
         session_id=session_id,
         workflow=flags["workflow"],
         timeout=flags["timeout"],
-        command=_command(flags["cmd"], flags["backend"]),
+        command=given_command(flags["cmd"], flags["backend"]),
         priority=flags["priority"],
+        context_from=flags["context_from"],
+        limits=Limits(max_turns=flags["max_turns"], max_cost=flags["max_cost"]),
+        allow_commands=flags["allow_commands"],
+        force=flags["force"],
     )
     draw = RUNS[output]()
     try:
@@ -99,18 +106,14 @@ def _refuse_unbuilt(output: str, flags: dict[str, Any]) -> None:
     """Flags that are documented and not built are refused, never ignored."""
     asked = {
         "--restore-checkpoint": flags["restore_checkpoint"] is not None,
-        "--context-from": bool(flags["context_from"]),
-        "--max-cost": flags["max_cost"] is not None,
-        "--max-turns": flags["max_turns"] is not None,
         "--output markdown": output == "markdown",
-        f"--workflow {flags['workflow']}": flags["workflow"] not in (None, "do"),
     }
     for flag, given in asked.items():
         if given:
             raise NotYet(f"{flag} is not built yet", hint="leave it out")
 
 
-def _task(text: str | None, file: Path | None) -> str | None:
+def given_task(text: str | None, file: Path | None) -> str | None:
     """The task from ``--task``, standard input or a file; the final newlines of the latter two are not part of it."""
     if text is not None and file is not None:
         raise UsageError("--task and --task-file cannot be given together", hint="give one of them")
@@ -138,7 +141,7 @@ def _decoded(data: bytes, source: str, ends: str = "\r\n") -> str:
     return text
 
 
-def _command(command: tuple[str, ...], backend: str | None) -> tuple[str, ...]:
+def given_command(command: tuple[str, ...], backend: str | None) -> tuple[str, ...]:
     """The program of the ``command`` backend; words left over for another backend are a mistake."""
     if command and backend not in (None, "command"):
         raise UsageError(
@@ -148,8 +151,14 @@ def _command(command: tuple[str, ...], backend: str | None) -> tuple[str, ...]:
     return command
 
 
+class Stoppable(Protocol):
+    """What a signal can end in order."""
+
+    def request_stop(self, reason: str) -> None: ...
+
+
 @contextmanager
-def stopped_by_signals(runner: Runner) -> Iterator[None]:
+def stopped_by_signals(runner: Stoppable) -> Iterator[None]:
     """Within it Ctrl-C, a termination and a lost terminal end the run in order; once more ends it at once.
 
     A signal that was ignored when we began (nohup, a job in the background) stays ignored.

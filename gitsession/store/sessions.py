@@ -15,7 +15,7 @@ has not seen.  A session is where its JSON is: created when that is there, delet
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,10 +34,12 @@ from gitsession.lifecycle import RUNNING, SCHEMA_VERSION, Doc
 from gitsession.store import owner, record, trash
 from gitsession.store.draft import Draft
 from gitsession.store.files import TEMPORARY, explained, private_dir, write_atomic
+from gitsession.store.index import Index, look
 from gitsession.store.journal import Journal, encode
 from gitsession.store.locks import mutex
 from gitsession.store.state import State, read_bytes, read_state
 from gitsession.store.summaries import Summary, summarize
+from gitsession.store.trash import Trashed
 
 if TYPE_CHECKING:
     from gitsession.model import Session
@@ -65,6 +67,10 @@ class SessionStore:
         """Whether there is a session of exactly this id, damaged or not."""
         return _is_id(session_id) and (self._json(session_id).exists() or self._is_lost(session_id))
 
+    def is_in_trash(self, session_id: str) -> bool:
+        """Whether a session of this id was deleted and is not here again."""
+        return not self._json(session_id).exists() and trash.is_coming_back(self.trash_dir, session_id)
+
     def resolve(self, text: str) -> str:
         """The id that ``text`` means: itself, a prefix that fits one session, or ``latest`` (the newest created)."""
         if text == "latest":
@@ -75,7 +81,7 @@ class SessionStore:
             return newest.id
         if self.exists(text):
             return text
-        matches = [known for known in self.ids() if text and known.startswith(text)]
+        matches = [known for known in self._names() if text and known.startswith(text) and _is_id(known)]
         if len(matches) > 1:
             raise AmbiguousSession(text, matches)
         if not matches:
@@ -84,15 +90,30 @@ class SessionStore:
 
     def summaries(self) -> Iterator[Summary]:
         """One line's worth of every session, sorted by id; what cannot be read is there with its ``problem``."""
-        for name in self._names():
-            try:
-                doc = self._state(name).doc
-            except SessionNotFound:
-                continue  # deleted since the directory was read
-            except StoreError as error:
-                yield Summary(name, problem=str(error).replace(f"{self.sessions_dir}{os.sep}", ""))
-            else:
-                yield summarize(name, doc, alive=doc.get("status") == RUNNING and self.owner(name) is not None)
+        seen = look(self.sessions_dir)
+        names = self._with_lost(seen.snapshots.keys(), seen.journals.keys() | seen.temporaries)
+        index = Index(self.home)
+        for name, summary in index.known(names, seen):
+            if summary is None:
+                try:
+                    summary = self.summary(name)
+                except SessionNotFound:  # deleted since the directory was read
+                    continue
+                index.learn(seen, summary)
+            elif summary.status == RUNNING:
+                summary = summary._replace(alive=self.owner(name) is not None)
+            yield summary
+        index.save(names)
+
+    def summary(self, name: str) -> Summary:
+        """The same of one session; ``SessionNotFound``."""
+        try:
+            doc = self._state(name).doc
+        except SessionNotFound:
+            raise
+        except StoreError as error:
+            return Summary(name, problem=str(error).replace(f"{self.sessions_dir}{os.sep}", ""))
+        return summarize(name, doc, alive=doc.get("status") == RUNNING and self.owner(name) is not None)
 
     # Reading
 
@@ -159,8 +180,18 @@ class SessionStore:
             if not draft.failed:
                 self._cached = (session_id, self._signatures(session_id), state)
 
-    def trash(self, session_id: str) -> Path:
-        """Move a session to the trash and return its directory there; ``SessionBusy`` if it is owned."""
+    @contextmanager
+    def writing(self, session_id: str) -> Iterator[None]:
+        """Nobody else writes the session meanwhile, also one whose files cannot be read; see ``edit`` for any other."""
+        self._make_dirs()
+        with mutex(self.sessions_dir, check_session_id(session_id)):
+            yield
+
+    def trash(self, session_id: str, first: Callable[[], None] | None = None) -> Path:
+        """Move a session to the trash and return its directory there; ``SessionBusy`` if it is owned.
+
+        ``first`` is done before anything moves, while nobody can write the session any more.
+        """
         if not self.exists(check_session_id(session_id)):
             raise _not_found(session_id)
         with self.own(session_id), mutex(self.sessions_dir, session_id):
@@ -170,6 +201,8 @@ class SessionStore:
             except (SessionCorrupted, SessionNotFound, SessionTooNew):
                 trash.take_back(self.sessions_dir, self.trash_dir, session_id)
             self._cached = None
+            if first is not None:
+                first()
             return trash.move_out(self.sessions_dir, self.trash_dir, session_id)
 
     def untrash(self, session_id: str) -> None:
@@ -181,6 +214,42 @@ class SessionStore:
             if not trash.move_back(self.sessions_dir, self.trash_dir, session_id):
                 raise SessionNotFound(f"no session {session_id!r} in {self.trash_dir}")
 
+    def accept(self, session_id: str, snapshot: bytes, journal: Path) -> None:
+        """Add a session whose files come from elsewhere, and are sound; ``BadSessionId`` if there is one of this id.
+
+        A kill half-way leaves it in the trash, whole, or nothing.
+        """
+        self._make_dirs()
+        with mutex(self.sessions_dir, check_session_id(session_id)):
+            self._refuse_twin(session_id)
+            trash.accept(self.trash_dir, session_id, snapshot, journal)
+            trash.move_back(self.sessions_dir, self.trash_dir, session_id)
+
+    def trashed(self) -> list[Trashed]:
+        """The deleted sessions, the last deleted first."""
+        return trash.trashed(self.trash_dir)
+
+    def last_trashed(self, text: str) -> Trashed:
+        """The session last deleted under an id, or a beginning that fits one; ``SessionNotFound``."""
+        deleted = self.trashed()
+        fits = dict.fromkeys(one.session_id for one in deleted if text and one.session_id.startswith(text))
+        if text not in fits and len(fits) > 1:
+            raise AmbiguousSession(text, [*fits])
+        wanted = text if text in fits else next(iter(fits), None)
+        for one in deleted:
+            if one.session_id == wanted:
+                return one
+        raise SessionNotFound(
+            f"no session {text!r} in the trash", hint="pinable-agents session undelete --list shows what is there"
+        )
+
+    def read_trashed(self, one: Trashed) -> Doc:
+        """The record of a deleted session; ``SessionNotFound`` when it is no longer there."""
+        try:
+            return read_state(one.snapshot, Journal(one.journal)).doc
+        except FileNotFoundError:
+            raise _not_found(one.session_id) from None
+
     # Owning
 
     def own(self, session_id: str) -> owner.OwnerLock:
@@ -191,6 +260,10 @@ class SessionStore:
     def owner(self, session_id: str) -> owner.OwnerInfo | None:
         """The living owner, or None."""
         return owner.owner(self.sessions_dir, session_id)
+
+    def owner_file(self, session_id: str) -> Path:
+        """Where the owner's facts are."""
+        return owner.facts_file(self.sessions_dir, session_id)
 
     def unended(self) -> list[str]:
         """The ids of sessions that are owned, or whose owner died without a word."""
@@ -219,14 +292,20 @@ class SessionStore:
                 files = [entry.name for entry in entries]
         except FileNotFoundError:
             return []
-        names = {file.removesuffix(_JSON) for file in files if file.endswith(_JSON) and not file.startswith(".")}
+        names = {file.removesuffix(_JSON) for file in files if file.endswith(_JSON)}
         remains = {
             file.removesuffix(ending)
             for file in files
             for ending in (_JOURNAL, _JSON + TEMPORARY)
             if file.endswith(ending)
         }
-        return sorted(names | {name for name in remains - names if self._is_lost(name)})
+        return self._with_lost(names, remains)
+
+    def _with_lost(self, names: Set[str], remains: Set[str]) -> list[str]:
+        """The sessions that have a JSON, and those of which other files tell that they had one, sorted."""
+        # A JSON that is replaced while the directory is read need not show in it.
+        lost = {name for name in remains - names if self._json(name).exists() or self._is_lost(name)}
+        return sorted(name for name in names | lost if not name.startswith("."))
 
     def _is_lost(self, session_id: str) -> bool:
         """Whether a session's JSON is gone while other files tell that it was there."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gitsession.lifecycle import Doc
 from gitsession.store.record import is_too_new
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """What a listing shows; a session that cannot be read has its ``problem`` and empty fields.
 
     ``checkpoint_index`` is the last checkpoint's.  ``alive``: it is running and its owner lives; a running session that
-    is not alive was killed.
+    is not alive was killed.  ``repository`` is the git directory that the worktrees of one repository share.
     """
 
     id: str
@@ -30,29 +28,41 @@ class Summary:
     priority: int = 0
     alive: bool = False
     problem: str | None = None
+    phase: str | None = None
+    repository: str | None = None
+    tokens: int = 0
+    cost_usd: float | None = None
 
 
 def summarize(session_id: str, doc: Doc, alive: bool) -> Summary:
     """The summary of a record; fields of a shape this version does not know stay empty."""
-    checkpoints, repository, model = doc.get("checkpoints"), doc.get("repository"), doc.get("model")
+    checkpoints, repository, cost = doc.get("checkpoints"), _object(doc.get("repository")), _object(doc.get("cost"))
     last = checkpoints[-1] if isinstance(checkpoints, list) and checkpoints else None
-    files, priority = doc.get("files"), doc.get("priority")
+    files, price = doc.get("files"), cost.get("estimated_cost_usd")
     version = doc.get("schema_version")
     return Summary(
         id=session_id,
         status=_text(doc.get("status")),
         backend=_text(doc.get("backend")),
-        model=_text(model) or None,
+        model=_text(doc.get("model")) or None,
         task=_text(doc.get("task")),
         created_at=_text(doc.get("created_at")),
         updated_at=_text(doc.get("updated_at")),
         files_count=len(files) if isinstance(files, list) else 0,
         checkpoint_index=_number(last.get("index")) if isinstance(last, dict) else None,
-        worktree=_text(repository.get("worktree")) or None if isinstance(repository, dict) else None,
-        priority=_number(priority) or 0,
+        worktree=_text(repository.get("worktree")) or None,
+        priority=_number(doc.get("priority")) or 0,
         alive=alive,
         problem=f"written by a newer version (schema {version})" if is_too_new(doc) else None,
+        phase=_text(doc.get("current_phase")) or None,
+        repository=_text(repository.get("common_dir")) or None,
+        tokens=_number(cost.get("total_tokens")) or 0,
+        cost_usd=float(price) if isinstance(price, int | float) else None,
     )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:

@@ -9,10 +9,14 @@ A second session deleted under the same id goes to ``trash/<id>~2/``, and so on;
 
 from __future__ import annotations
 
+import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from gitsession import seam
-from gitsession.store.files import explained, private_dir, sync_directory
+from gitsession.store.files import explained, open_private, private_dir, sync_directory, write_atomic
 
 _MOVED = (".json.tmp", ".journal", ".json")
 
@@ -54,6 +58,62 @@ def is_coming_back(trash: Path, session_id: str) -> bool:
     """Whether files in ``sessions/`` without a JSON may be those of a ``move_back`` cut short."""
     place = _newest(trash, session_id)
     return place is not None and (place / f"{session_id}.json").exists()
+
+
+class Trashed(NamedTuple):
+    """A deleted session: where its files are, and since when (Unix seconds)."""
+
+    session_id: str
+    place: Path
+    since: float
+
+    @property
+    def snapshot(self) -> Path:
+        return self.place / f"{self.session_id}.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.place / f"{self.session_id}.journal"
+
+
+def trashed(trash: Path) -> list[Trashed]:
+    """What the trash holds, the last deleted first; a session that is only half there is not deleted."""
+    found = []
+    with explained("read", trash, but=(FileNotFoundError,)), suppress(FileNotFoundError):
+        for place in trash.iterdir():
+            session_id = place.name.partition("~")[0]
+            with suppress(FileNotFoundError, NotADirectoryError):  # brought back meanwhile
+                if not place.is_symlink() and (place / f"{session_id}.json").exists():
+                    found.append(Trashed(session_id, place, place.stat().st_mtime))
+    return sorted(found, key=lambda one: (one.since, _number(one.place)), reverse=True)
+
+
+def accept(trash: Path, session_id: str, snapshot: bytes, journal: Path) -> None:
+    """Put the files of a session that came from elsewhere where those of the last deleted one are: ``move_back``.
+
+    The caller holds the session's write lock.
+    """
+    newest = _newest(trash, session_id)
+    private_dir(trash)
+    place = private_dir(trash / (session_id if newest is None else f"{session_id}~{_number(newest) + 1}"))
+    with explained("write", place):
+        copy = place / f"{session_id}.journal"
+        with journal.open("rb") as source, os.fdopen(open_private(copy, os.O_WRONLY | os.O_CREAT), "wb") as target:
+            shutil.copyfileobj(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+    write_atomic(place / f"{session_id}.json", snapshot)
+
+
+def remove(one: Trashed) -> None:
+    """Remove a deleted session's files for good.  The caller holds the session's write lock."""
+    with explained("remove", one.place):
+        # The snapshot last: it tells which session this was.
+        for file in sorted(one.place.iterdir(), key=lambda file: file == one.snapshot):
+            seam.reach("trash.remove")
+            file.unlink(missing_ok=True)
+        one.place.rmdir()
+        sync_directory(one.place.parent)
 
 
 def _newest(trash: Path, session_id: str) -> Path | None:

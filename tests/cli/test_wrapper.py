@@ -19,11 +19,11 @@ from gitsession.errors import BadValue, UsageError
     ("arguments", "words"),
     [
         (["--restore-checkpoint", "1", "--session-id", "x"], "--restore-checkpoint is not built yet"),
-        (["--context-from", "sess_1"], "--context-from is not built yet"),
-        (["--max-cost", "0.5"], "--max-cost is not built yet"),
-        (["--max-turns", "3"], "--max-turns is not built yet"),
+        (["--context-from", "sess_1"], "no session 'sess_1'"),
+        (["--max-cost", "0.5"], "--max-cost means nothing to the command backend"),
+        (["--max-turns", "3"], "--max-turns means nothing to the command backend"),
         (["--output", "markdown"], "--output markdown is not built yet"),
-        (["--workflow", "dance"], "--workflow dance is not built yet"),
+        (["--workflow", "dance"], "there is no workflow 'dance'"),
         (["--timeout", "soon"], "--timeout: 'soon' is not a duration"),
         (["--timeout", "0"], "--timeout: '0' is no time at all"),
         (["--output", "yaml"], "'yaml' is not one of"),
@@ -80,14 +80,14 @@ def test_the_task_from_standard_input_or_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: bytes, task: str
 ) -> None:
     monkeypatch.setattr(sys, "stdin", _Input(data))
-    assert wrapper._task("-", None) == task
+    assert wrapper.given_task("-", None) == task
     (tmp_path / "task").write_bytes(data)
-    assert wrapper._task(None, tmp_path / "task") == task
+    assert wrapper.given_task(None, tmp_path / "task") == task
 
 
 @pytest.mark.parametrize("task", ["do it", "ends with a newline\n", "重构 😀"])
 def test_a_task_on_the_command_line_is_exact(task: str) -> None:
-    assert wrapper._task(task, None) == task
+    assert wrapper.given_task(task, None) == task
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_a_task_on_the_command_line_is_exact(task: str) -> None:
 def test_a_task_that_is_no_text(monkeypatch: pytest.MonkeyPatch, data: bytes, words: str) -> None:
     monkeypatch.setattr(sys, "stdin", _Input(data))
     with pytest.raises(BadValue) as caught:
-        wrapper._task("-", None)
+        wrapper.given_task("-", None)
     assert str(caught.value) == f"the task in standard input {words}"
     assert caught.value.hint
     with pytest.raises(BadValue):
-        wrapper._task(os.fsdecode(data), None)
+        wrapper.given_task(os.fsdecode(data), None)
 
 
 def test_a_task_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Is a directory"):
-        wrapper._task(None, tmp_path)
+        wrapper.given_task(None, tmp_path)
 
 
 class _Runner:

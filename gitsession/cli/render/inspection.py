@@ -1,7 +1,7 @@
 """``session inspect``: one session as a person wants to see it; ``--json``: one object::
 
 {"session": the whole record (see ``gitsession.model``), "alive", "changed": [{"path", "status"}],
- "remaining": [path], "active_seconds", "paused_seconds"}
+ "remaining": [path], "active_seconds", "paused_seconds", "commits": [as in ``session commits --json``]}
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gitsession.cli.render import checkpoints
+from gitsession.cli.render import checkpoints, origins
 from gitsession.cli.render.listing import state
 from gitsession.cli.render.out import write
 from gitsession.cli.render.table import aligned
@@ -41,6 +41,7 @@ def draw(found: Inspection, *, verbose: bool) -> None:
         _section("Checkpoints", checkpoints.short_lines(session.checkpoints, session.created_at) or ["(none)"]),
         _section("Files changed so far", _cut(_changes(found.changed), limit)),
         _section("Remaining work", _cut(_remaining(found.remaining), limit)),
+        _section("Commits", origins.short_lines(found.commits)),
     ]
     if verbose:
         parts += [_section(title, aligned(pairs)) for title, pairs in _details(found)]
@@ -136,4 +137,5 @@ def as_object(found: Inspection) -> dict[str, Any]:
         "remaining": found.remaining,
         "active_seconds": found.active_seconds,
         "paused_seconds": found.paused_seconds,
+        "commits": [origins.found_as_object(one) for one in found.commits],
     }

@@ -11,9 +11,10 @@ session whose process is gone and null for one that does not run; ``checkpoint``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, Self
 
-from gitsession.cli.render.out import columns, write
+from gitsession.cli.render.out import columns, write, write_now
 from gitsession.cli.render.table import table
 from gitsession.cli.render.text import one_line, safe_text
 from gitsession.cli.render.units import age
@@ -44,6 +45,42 @@ def draw(sessions: Sequence[Summary], now: float) -> None:
         for one in sessions
     ]
     write("\n".join(table(_HEADER, rows, columns())))
+
+
+_WATCHED = ("ID", "STATUS", "BACKEND", "CHECKPOINT", "PHASE", "TOUCHED", "TASK")
+
+
+class Screen:
+    """The terminal while sessions are watched: drawn over and over, and left as it was found."""
+
+    def __enter__(self) -> Self:
+        write_now("\x1b[?1049h\x1b[?25l")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        write_now("\x1b[?25h\x1b[?1049l")
+
+    def draw(self, sessions: Sequence[Summary], now: float) -> None:
+        """As many sessions as fit; how far each is, and when it was last heard of."""
+        rows = [
+            (
+                safe_text(one.id),
+                state(status(one), one.alive),
+                safe_text(one.backend or "-"),
+                progress(one.checkpoint_index, one.files_count),
+                one_line(one.phase or "-"),
+                age(one.updated_at, now),
+                _subject(one),
+            )
+            for one in sessions
+        ]
+        size = get_terminal_size()
+        lines = table(_WATCHED, rows, columns() or size.columns)
+        if len(lines) > size.lines - 1:
+            left = len(lines) - (size.lines - 2)
+            lines = [*lines[: size.lines - 2], f"… and {left:,} more"]
+        # Each line is cleared to its end, and then what is below: nothing flickers.
+        write_now("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
 
 
 def state(name: str, alive: bool) -> str:

@@ -39,5 +39,17 @@ def _words(entry: dict[str, Any]) -> str:
         case "base":
             return str(entry["base"].get("commit"))
         case "usage":
-            return f"{entry['input']:,} tokens in, {entry['output']:,} tokens out"
+            return _tokens(entry)
+        case "head":
+            move = entry["move"]
+            return one_line(f"{move['what']} {move['branch'] or move['to'][:7]} (from {str(move['from'])[:7]})")
+        case "reply":
+            calls = [block["name"] for block in entry["message"]["content"] if block.get("type") == "tool_use"]
+            return one_line(f"{_tokens(entry['usage'])}; {', '.join(calls) or 'words'}")
+        case "edit_intent":
+            return one_line(", ".join(change["path"] for change in entry["edit"]["changes"]))
     return one_line(", ".join(f"{name} {value}" for name, value in entry.items() if name not in _COMMON))
+
+
+def _tokens(usage: dict[str, Any]) -> str:
+    return f"{usage['input']:,} tokens in, {usage['output']:,} tokens out"

@@ -24,6 +24,12 @@ def write(text: str = "", stream: TextIO | None = None) -> None:
         raise GitSessionError(f"cannot write the output: {error.strerror}") from error
 
 
+def write_now(text: str) -> None:
+    """Text for the terminal as it stands, drawn at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def note(text: str) -> None:
     """A remark beside the result: on standard error, so that pipes carry results only."""
     write(text, sys.stderr)
@@ -31,16 +37,17 @@ def note(text: str) -> None:
 
 def write_json(value: Any, *, indent: int | None = 2) -> None:
     """One JSON value; with ``indent`` ``None`` on one line."""
-    write(_json(value, indent))
+    write(json_text(value, indent))
 
 
 def write_json_array(values: Iterable[Any]) -> None:
     """A JSON array with a value a line, which is quick for thousands."""
-    lines = ",\n".join(_json(value) for value in values)
+    lines = ",\n".join(json_text(value) for value in values)
     write(f"[\n{lines}\n]" if lines else "[]")
 
 
-def _json(value: Any, indent: int | None = None) -> str:
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON that a terminal shows as it is."""
     import json
 
     text = json.dumps(value, indent=indent, ensure_ascii=False)

@@ -104,7 +104,8 @@ class StreamJsonRun:
 class JsonRun:
     """One JSON object at the end; the agent's own output goes to standard error."""
 
-    def __init__(self) -> None:
+    def __init__(self, deliver: Callable[[Any], None] = write_json) -> None:
+        self._deliver = deliver
         self._lists: dict[str, list[Any]] = {"checkpoint": [], "warning": [], "error": []}
 
     def __call__(self, event: events.RunEvent) -> None:
@@ -115,7 +116,7 @@ class JsonRun:
         elif kind == "ended":
             totals = shown.pop("totals")
             gathered = {f"{name}s": told for name, told in self._lists.items()}
-            write_json({**shown, **gathered, "totals": totals})
+            self._deliver({**shown, **gathered, "totals": totals})
         elif kind in self._lists:
             self._lists[kind].append(shown if kind == "checkpoint" else shown["text"])
 

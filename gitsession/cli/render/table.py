@@ -15,14 +15,21 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | N
 
     Cells are single lines already made safe.
     """
-    everything = [header, *rows]
-    sizes = [max(width(row[column]) for row in everything) for column in range(len(header) - 1)]
-    room = None if columns is None else max(_LEAST, columns - sum(sizes) - len(_GAP) * len(sizes))
-    lines = []
-    for *cells, last in everything:
-        shown = last if room is None else clip(last, room)
-        lines.append(_GAP.join([*map(pad, cells, sizes), shown]).rstrip())
-    return lines
+    *cells, last = zip(header, *rows, strict=True)
+    padded = [_padded(column) for column in cells]
+    if columns is not None:
+        room = max(_LEAST, columns - sum(size for size, _ in padded) - len(_GAP) * len(padded))
+        last = tuple(clip(cell, room) for cell in last)
+    return [_GAP.join(line).rstrip() for line in zip(*(column for _, column in padded), last, strict=True)]
+
+
+def _padded(column: Sequence[str]) -> tuple[int, list[str]]:
+    """The widest cell's width, and the cells padded to it; a column at a time, because there may be thousands."""
+    if "".join(column).isascii():
+        size = max(map(len, column))
+        return size, [cell.ljust(size) for cell in column]
+    size = max(map(width, column))
+    return size, [pad(cell, size) for cell in column]
 
 
 def aligned(pairs: Sequence[tuple[str, str]]) -> list[str]:

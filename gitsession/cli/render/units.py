@@ -1,11 +1,11 @@
 """Times, durations, money and counts as people read them.
 
-Times of day are local; JSON output keeps the record's UTC.
+Times of day are local, or UTC where ``show_utc`` was called; JSON output keeps the record's UTC.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -27,19 +27,31 @@ def age(moment: str, now: float) -> str:
         seconds = max(0, int(now - datetime.fromisoformat(moment).timestamp()))
     except (ValueError, TypeError):
         return "-"
-    return next((f"{seconds // size}{name}" for name, size in _UNITS if seconds >= size), "0s")
+    for name, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size}{name}"
+    return "0s"
 
 
-def local(moment: str) -> datetime | None:
-    """A recorded moment in local time; ``None`` if it cannot be read."""
+_zone: tzinfo | None = None  # None: the local one
+
+
+def show_utc() -> None:
+    """From now on times of day are UTC."""
+    global _zone  # noqa: PLW0603 - one wish for the whole output
+    _zone = UTC
+
+
+def local(moment: str | float) -> datetime | None:
+    """A recorded moment (or Unix seconds) in local time; ``None`` if it cannot be read."""
     try:
-        at = datetime.fromisoformat(moment)
+        at = datetime.fromtimestamp(moment, UTC) if isinstance(moment, float) else datetime.fromisoformat(moment)
     except (ValueError, TypeError):
         return None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone()
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(_zone)
 
 
-def date_time(moment: str) -> str:
+def date_time(moment: str | float) -> str:
     """``2026-02-25 10:00:00``, local; a moment that cannot be read stays as it is."""
     at = local(moment)
     return at.strftime("%Y-%m-%d %H:%M:%S") if at else str(moment)
@@ -50,6 +62,16 @@ def money(dollars: float | None) -> str:
     if dollars is None:
         return "unknown"
     return f"${dollars:.4f}" if 0 < dollars < 0.01 else f"${dollars:.2f}"
+
+
+def bytes_(number: int) -> str:
+    """``512 B``, ``23.4 MB``; 1 KB is 1024 bytes."""
+    size, unit = float(number), "B"
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if size < 1024 or unit == "TB":
+            break
+        size /= 1024
+    return f"{number} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def count(number: int, noun: str) -> str:

@@ -10,10 +10,14 @@ from gitsession.cli.render.text import safe_text
 from gitsession.verbs.delete import delete
 
 
-@click.command("delete", help="Move a session that does not run to the trash; the files of its repository stay.")
+@click.command(
+    "delete",
+    help="Move a session that does not run to the trash; the files of its repository stay.\n\n"
+    "\b\nExample:\n  pinable-agents session delete sess_1740480000_a3f7b2c1",
+)
 @session_argument
 def command(session: str) -> None:
     store, session_id = find(session)
     place = delete(store, session_id)
     write(f"Session deleted: {session_id}")
-    note(f"kept in {safe_text(str(place))}")
+    note(f"kept in {safe_text(str(place))}; 'pinable-agents session undelete {session_id}' brings it back")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from gitsession.cli.options import json_option
+from gitsession.cli.options import json_option, since_when
 from gitsession.cli.render import listing
-from gitsession.cli.render.out import note, write_json_array
+from gitsession.cli.render.out import is_terminal, note, write_json_array
+from gitsession.errors import UsageError
 from gitsession.lifecycle import STATES
 from gitsession.store.sessions import SessionStore
 from gitsession.store.summaries import Summary
@@ -24,24 +27,39 @@ _SORTS: dict[str, tuple[Callable[[Summary], Any], bool]] = {
     "status": (lambda one: one.status, False),
     "backend": (lambda one: one.backend, False),
 }
+_EVERY = 1.0  # seconds between two looks with --watch
 
 
-@click.command("list", help="List sessions, the newest first.")
+@click.command(
+    "list",
+    help="List sessions, the newest first.\n\n\b\nExamples:\n"
+    "  pinable-agents session list --status paused --sort created_at\n"
+    "  pinable-agents session list --backend claude --limit 10\n"
+    "  pinable-agents session list --repo . --since 7d",
+)
 @click.option("--status", type=click.Choice([*STATES, listing.CORRUPTED]), help="Only sessions in this state.")
 @click.option("--backend", metavar="NAME", help="Only sessions of this backend.")
+@click.option("--since", metavar="TIME", help="Only sessions that were touched since: 2026-02-25, 7d, 12h.")
+@click.option("--repo", metavar="DIR", type=click.Path(path_type=Path), help="Only sessions of this repository.")
 @click.option("--sort", type=click.Choice(list(_SORTS)), default="created_at", show_default=True, help="The order.")
 @click.option("--reverse", is_flag=True, help="The other way round.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N sessions.")
+@click.option("--watch", "-w", is_flag=True, help="Show them as they go on, until Ctrl-C.")
 @json_option
-def command(
-    status: str | None, backend: str | None, sort: str, reverse: bool, limit: int | None, as_json: bool
-) -> None:
-    store = SessionStore()
-    everything = list(store.summaries())
+def command(sort: str, reverse: bool, limit: int | None, watch: bool, as_json: bool, **filters: Any) -> None:
+    store, wanted = SessionStore(), _filter(**filters)
     key, descending = _SORTS[sort]
-    chosen = [one for one in everything if status in (None, listing.status(one)) and backend in (None, one.backend)]
-    chosen.sort(key=key, reverse=descending != reverse)
-    shown = chosen[:limit]
+
+    def look() -> tuple[list[Summary], list[Summary]]:
+        everything = list(store.summaries())
+        chosen = list(filter(wanted, everything)) if wanted else everything.copy()
+        chosen.sort(key=key, reverse=descending != reverse)
+        return everything, chosen[:limit]
+
+    if watch:
+        _watch(lambda: look()[1], as_json)
+        return
+    everything, shown = look()
     if as_json:
         write_json_array([listing.as_object(one) for one in shown])
         return
@@ -49,11 +67,50 @@ def command(
         listing.draw(shown, time.time())
     elif not everything:
         note(f"no sessions in {store.sessions_dir}")
-    _tell_unreadable(everything, {one.id for one in shown})
+    _tell_unreadable(everything, shown)
 
 
-def _tell_unreadable(everything: list[Summary], shown: set[str]) -> None:
+def _filter(
+    status: str | None, backend: str | None, since: str | None, repo: Path | None
+) -> Callable[[Summary], bool] | None:
+    """Whether a session is wanted; ``None``: all are."""
+    tests: list[Callable[[Summary], bool]] = []
+    if status is not None:
+        tests.append(lambda one: listing.status(one) == status)
+    if backend is not None:
+        tests.append(lambda one: one.backend == backend)
+    if since is not None:
+        moment = since_when(since, time.time())
+        tests.append(lambda one: one.updated_at >= moment)
+    if repo is not None:
+        tests.append(_in_repository(repo))
+    return (lambda one: all(test(one) for test in tests)) if tests else None
+
+
+def _in_repository(place: Path) -> Callable[[Summary], bool]:
+    """Whether a session is of the repository at ``place``, in whichever of its worktrees; it need not be there now."""
+    from gitsession.errors import RepositoryError
+    from gitsession.git.repo import Repo
+
+    try:
+        common_dir = str(Repo.discover(place).common_dir)
+    except RepositoryError:
+        worktree = str(place.absolute())
+        return lambda one: one.worktree == worktree
+    return lambda one: one.repository == common_dir
+
+
+def _watch(look: Callable[[], Sequence[Summary]], as_json: bool) -> None:
+    if as_json or not is_terminal(sys.stdout):
+        raise UsageError("--watch needs a terminal, and no --json", hint="session log -f ID follows one for programs")
+    with listing.Screen() as screen:
+        while True:
+            screen.draw(look(), time.time())
+            time.sleep(_EVERY)
+
+
+def _tell_unreadable(everything: Sequence[Summary], shown: Sequence[Summary]) -> None:
     """A filter must not make a damaged session disappear without a word."""
-    hidden = sum(listing.status(one) == listing.CORRUPTED and one.id not in shown for one in everything)
+    hidden = {one.id for one in everything if not one.status} - {one.id for one in shown if not one.status}
     if hidden:
-        note(f"cannot be read and not shown: {hidden} (session list --status {listing.CORRUPTED})")
+        note(f"cannot be read and not shown: {len(hidden)} (session list --status {listing.CORRUPTED})")

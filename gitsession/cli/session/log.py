@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import click
 
-from gitsession.cli.options import find, session_argument
+from gitsession.cli.options import find, session_argument, utc_option
 from gitsession.cli.render import log
 
 
-@click.command("log", help="Show what happened in a session, step by step.")
+@click.command(
+    "log",
+    help="Show what happened in a session, step by step.\n\n\b\nExample:\n  pinable-agents session log --follow latest",
+)
 @session_argument
+@utc_option
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens next, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, one object a line.")
 def command(session: str, follow: bool, as_json: bool) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import run_cli
+from cli.conftest import document
+from sessions import TestSession
+from support import GitRepo, cli_environment, program, run_cli
 
 from gitsession import SessionStore
 
@@ -42,6 +48,9 @@ def ids(*arguments: str) -> list[str]:
         (["--backend", "claude", "--status", "paused"], ["third"]),
         (["--sort", "id"], ["first", "second", "third"]),
         (["--sort", "status"], ["second", "first", "third"]),
+        (["--since", "2026-02-28"], ["third", "second", "first"]),
+        (["--since", "1d"], ["third", "second", "first"]),
+        (["--since", "2100-01-01T10:00:00Z"], []),
     ],
 )
 def test_filters_and_order(three: None, arguments: list[str], expected: list[str]) -> None:
@@ -146,3 +155,99 @@ def test_listing_loads_little(make_session: MakeSession) -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, encoding="utf-8")
     assert done.stderr == "[]\n"
+
+
+def test_since_must_be_a_time() -> None:
+    done = run_cli("pinable-agents", "session", "list", "--since", "yesterday")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[1] == "hint: write it like 7d, 12h or 2026-02-25"
+
+
+def test_only_sessions_of_a_repository_in_any_of_its_worktrees(repo: GitRepo, tmp_path: Path) -> None:
+    repo.git("worktree", "add", "--quiet", tmp_path / "linked")
+    other = GitRepo.init(tmp_path / "other")
+    TestSession(repo, "here")
+    TestSession(GitRepo(tmp_path / "linked"), "linked")
+    TestSession(other, "other")
+    assert sorted(ids("--repo", str(repo.path / "src"))) == ["here", "linked"]
+    assert sorted(ids("--repo", str(tmp_path / "linked"))) == ["here", "linked"]
+    assert ids("--repo", str(other.path)) == ["other"]
+    shutil.rmtree(other.path)
+    assert ids("--repo", str(other.path)) == ["other"]
+    assert ids("--repo", str(tmp_path)) == []
+
+
+def test_watching_follows_a_session_and_leaves_the_terminal_as_it_was(make_session: MakeSession) -> None:
+    make_session("work", status="created", current_phase="analysis", checkpoints=[])
+    for number in range(30):
+        make_session(f"z{number:02}", created_at="2020-01-01T00:00:00Z")
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [program("pinable-agents"), "session", "list", "--watch"],
+        stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
+        env=cli_environment({"TERM": "xterm", "COLUMNS": "100", "LINES": "12"}),
+    )  # fmt: skip
+    os.close(follower)
+    seen = ""
+
+    def read_until(text: str) -> None:
+        nonlocal seen
+        while text not in seen:
+            seen += os.read(leader, 65536).decode()
+
+    try:
+        read_until("more\x1b[K")
+        assert seen.startswith("\x1b[?1049h\x1b[?25l\x1b[H")
+        screen = seen.split("\x1b[H", 1)[1].replace("\x1b[K", "").replace("\r", "").splitlines()
+        assert screen[0].split() == ["ID", "STATUS", "BACKEND", "CHECKPOINT", "PHASE", "TOUCHED", "TASK"]
+        assert screen[1].split()[:5] == ["work", "created", "claude", "-", "analysis"]
+        assert screen[10] == "… and 22 more"
+        with SessionStore().own("work"):
+            with SessionStore().edit("work") as draft:
+                draft.log("status", to="running")
+                draft.log("phase", phase="implementation")
+            read_until("work  running")
+            read_until("implementation")
+        process.send_signal(signal.SIGINT)
+        read_until("\x1b[?25h\x1b[?1049l")
+        assert process.wait(timeout=20) == 130
+    finally:
+        process.kill()
+        process.wait()
+        os.close(leader)
+
+
+def test_watching_needs_a_terminal() -> None:
+    for arguments in (["--watch"], ["--watch", "--json"]):
+        done = run_cli("pinable-agents", "session", "list", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "--watch needs a terminal" in done.stderr
+
+
+def test_a_reader_that_has_enough(make_session: MakeSession) -> None:
+    for number in range(300):
+        make_session(f"s{number}", task="long " * 300)
+    command = f"{program('pinable-agents')} session list | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, encoding="utf-8", env=cli_environment())
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[0].startswith("ID ")
+
+
+@pytest.mark.slow
+def test_ten_thousand_sessions_take_little_memory(sessions_dir: Path) -> None:
+    """The peak of the whole process; how long it takes is for the benchmark to say."""
+    sessions_dir.mkdir(parents=True)
+    text = json.dumps({**document("NAME"), "schema_version": 1, "journal": {"seq": 0, "offset": 0}})
+    for number in range(10_000):
+        name = f"sess_{1740000000 + number}_a3f7b2c1"
+        (sessions_dir / f"{name}.json").write_text(text.replace("NAME", name))
+    code = (
+        "import resource, sys; from gitsession.cli.boundary import pinable_agents\n"
+        "sys.argv = ['pinable-agents', 'session', 'list']\n"
+        "pinable_agents()\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)\n"
+    )
+    for _ in range(2):  # without an index, and with one
+        done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, encoding="utf-8")
+        assert len(done.stdout.splitlines()) == 10_001
+        assert int(done.stderr) <= 120
