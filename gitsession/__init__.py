@@ -5,8 +5,7 @@ The names below are the public library; each loads what it needs when it is firs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing's own takes 8 ms to load, and a git hook passes here
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _PUBLIC = {
 __all__ = ["Checkpoint", "GitSessionError", "Session", "SessionStore", "__version__"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _PUBLIC:
         from importlib import import_module
 

@@ -14,6 +14,7 @@ from gitsession.backends import NAMES
 from gitsession.errors import UsageError
 
 ROOT = Path(__file__).parent.parent
+BUILT = {"command", "claude"}
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
 
 
@@ -24,17 +25,15 @@ def section(page: str, title: str) -> str:
 
 def not_there_yet() -> list[tuple[str, ...]]:
     """The command lines that the README says are not built, as arguments of the program each belongs to."""
-    backends, flags, session, others, *_ = re.findall(
+    backends, flags, *_ = re.findall(
         r"^- (.*?)[;.]$", section("README.md", "Not there yet"), re.MULTILINE | re.DOTALL
     )
     named = re.compile(r"`([^`]+)`")
     wrapper = ["codeagent-wrapper", "--task", "x"]
-    values = {"--restore-checkpoint": "1", "--context-from": "x", "--max-cost": "1", "--max-turns": "1"}
+    values = {"--restore-checkpoint": "1"}
     return [
-        *((*wrapper, "--backend", name) for name in named.findall(backends) if name != "command"),
+        *((*wrapper, "--backend", name) for name in named.findall(backends) if name not in BUILT),
         *((*wrapper, *flag.split(), *([values[flag]] if flag in values else [])) for flag in named.findall(flags)),
-        *(("pinable-agents", "session", name.removeprefix("session ")) for name in named.findall(session)),
-        *(("pinable-agents", name) for name in named.findall(others)),
     ]
 
 
@@ -53,12 +52,8 @@ def test_the_readme_names_every_backend() -> None:
 
 def test_every_setting_has_its_row() -> None:
     rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \| `(\S+)` \|", section("files.md", "Settings"), re.MULTILINE)
-    readers = {"capture_max_file_size": config.size, "claude_max_retries": config.count}
-    assert [
-        (key, variable, readers.get(key.replace(".", "_"), config.duration)(value)) for key, variable, value in rows
-    ] == [
-        (config.key_of(field.name), "PINABLE_" + field.name.upper().replace("_", "__", 1), field.default)
-        for field in fields(config.Settings)
+    assert [(key, variable, config.parse(config.field_of(key), value.strip("-"))) for key, variable, value in rows] == [
+        (config.key_of(field.name), config.variable_of(field.name), field.default) for field in fields(config.Settings)
     ]
 
 
@@ -72,7 +67,9 @@ def test_links_lead_somewhere(page: str) -> None:
 def test_the_command_backend_page_names_every_variable_and_directive(repo: GitRepo) -> None:
     page = PAGES["command-backend.md"]
     agent = 'env | cut -d= -f1 | grep ^PINABLE_ | grep -v ^PINABLE_HOME > names; [ -n "$PINABLE_RESUME" ]'
-    first = run_cli("codeagent-wrapper", "--task", "x", "--model", "m", "--", "sh", "-c", agent, cwd=repo.path)
+    start = ("codeagent-wrapper", "--task", "x", "--model", "m")
+    assert run_cli(*start, "--session-id", "before", "--", "true", cwd=repo.path).returncode == 0
+    first = run_cli(*start, "--context-from", "before", "--", "sh", "-c", agent, cwd=repo.path)
     assert first.returncode == 3, first.stderr
     assert run_cli("codeagent-wrapper", "--session-id", "latest", cwd=repo.path).returncode == 0
     names = set((repo.path / "names").read_text().split())

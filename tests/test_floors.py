@@ -13,7 +13,23 @@ import gitsession
 
 PACKAGE = Path(gitsession.__file__).parent
 FLOORS = (
-    {"clock", "config", "conversation", "errors", "ids", "lifecycle", "model", "paths", "prices", "seam", "demo"},
+    {
+        "claims",
+        "clock",
+        "config",
+        "conversation",
+        "demo",
+        "errors",
+        "githook",
+        "ids",
+        "lifecycle",
+        "links",
+        "model",
+        "paths",
+        "prices",
+        "seam",
+        "secrets",
+    },
     {"store", "git", "backends"},  # siblings that never import each other
     {"verbs"},
     {"cli"},
@@ -26,11 +42,14 @@ HOMES = {
     "anthropic": ("gitsession.backends.claude",),
     "click": ("gitsession.cli",),
     "filelock": ("gitsession.store",),
+    "jinja2": ("gitsession.cli.render.html",),
+    "markupsafe": ("gitsession.cli.render.html",),
     "psutil": ("gitsession.backends", "gitsession.store"),
     "pydantic": ("gitsession.model", "gitsession.store", "gitsession.backends.tools", "gitsession.verbs.verify"),
     "pydantic_core": ("gitsession.store",),
     "pygit2": ("gitsession.git",),
     "rich": ("gitsession.cli.render",),
+    "tomlkit": ("gitsession.verbs.settings",),
     "watchfiles": ("gitsession.verbs",),
 }
 

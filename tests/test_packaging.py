@@ -37,7 +37,8 @@ def wheel(built: Path) -> zipfile.ZipFile:
 
 def package_files() -> set[str]:
     files = (path for path in (ROOT / "gitsession").rglob("*") if path.is_file() and path.suffix != ".pyc")
-    return {path.relative_to(ROOT).as_posix() for path in files}
+    hooks = {f"gitsession/hooks/{path.name}" for path in (ROOT / "hooks").iterdir()}
+    return {path.relative_to(ROOT).as_posix() for path in files} | hooks
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:

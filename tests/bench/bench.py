@@ -14,10 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -161,7 +163,198 @@ def scan(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
     return {f"{n} files": checkpoint_row(repo, home, rounds, n, known=False) for n in (1, 10, 100)}
 
 
-ROWS = {"known": known, "scan": scan}
+def recover(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
+    """recover --scan of 10,000 sessions of which 20 are broken, against an interpreter that does nothing
+
+    The repository plays no part; also told: the largest memory use, in KB.
+    """
+    store = fill_store(home.with_name("many"), 10_000, broken=20)
+    command = [str(Path(sys.executable).with_name("pinable-agents")), "session", "recover", "--scan"]
+    environment = {**os.environ, "PINABLE_HOME": str(store)}
+
+    def timed(argv: list[str]) -> float:
+        start = time.perf_counter()
+        subprocess.run(argv, env=environment, check=True, capture_output=True)
+        return time.perf_counter() - start
+
+    mine, theirs = alternate(
+        rounds, lambda _: timed(command), lambda _: timed([sys.executable, "-I", "-c", "pass"])
+    )
+    shutil.rmtree(store)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return {"10,000 sessions": report(mine, theirs) | {"peak_kb": peak}}
+
+
+def fill_store(home: Path, count: int, broken: int) -> Path:
+    """A store of ``count`` completed sessions, ``broken`` of them cut short or left by a killed run."""
+    from gitsession.store.journal import encode
+    from gitsession.store.record import serialize
+    from gitsession.verbs.run import RunRequest, new_doc
+
+    class Nowhere:
+        """Stands for a repository: nothing is asked of it."""
+
+        worktree = git_dir = common_dir = home / "w"
+        object_format = "sha1"
+
+        @staticmethod
+        def head() -> Any:
+            from gitsession.git.repo import Head
+
+            return Head("0" * 40, "main")
+
+    sessions = home / "sessions"
+    sessions.mkdir(parents=True)
+    nowhere: Any = Nowhere()
+    model = new_doc(RunRequest(start=home), "Refactor the user module", "m", nowhere, "command")
+    for number in range(count):
+        bad, torn = number % (count // broken) == 0, number // (count // broken) % 2
+        doc = {**model, "id": f"sess_{1740000000 + number}_{number:08x}", "status": "running" if bad else "completed"}
+        line = encode({"seq": 1, "at": doc["updated_at"], "event": "created", "session": doc})
+        data = serialize({**doc, "journal": {"seq": 1, "offset": len(line)}})
+        (sessions / f"{doc['id']}.json").write_bytes(data[: len(data) // 2] if bad and torn else data)
+        (sessions / f"{doc['id']}.journal").write_bytes(line)
+    return home
+
+
+def listing(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
+    """session list of 50 and 10,000 sessions, against an interpreter that does nothing; whole processes"""
+    program = Path(sysconfig.get_path("scripts"), "pinable-agents")
+    command = [str(program), "session", "list"]
+    return {f"{number:,} sessions": listing_row(command, home.parent, number, rounds) for number in (50, 10_000)}
+
+
+def listing_row(command: list[str], place: Path, number: int, rounds: int) -> Result:
+    home = place / f"listed-{number}"
+    if not home.exists():
+        make_sessions(home, number)
+
+    def timed(arguments: list[str]) -> float:
+        start = time.perf_counter()
+        subprocess.run(arguments, stdout=subprocess.DEVNULL, env=ENV | {"PINABLE_HOME": str(home)}, check=True)
+        return time.perf_counter() - start
+
+    return report(*alternate(rounds, lambda _: timed(command), lambda _: timed([sys.executable, "-I", "-c", "pass"])))
+
+
+def make_sessions(home: Path, number: int) -> None:
+    """Completed sessions of about 5 KB each, as they lie there after months."""
+    from gitsession.store.sessions import SessionStore
+
+    sessions = SessionStore(home).sessions_dir
+    sessions.mkdir(parents=True)
+    checkpoint = {"index": 0, "timestamp": "2026-02-25T10:01:15Z", "description": "x" * 80, "files_changed": ["a"] * 20}
+    for count in range(number):
+        name = f"sess_{1740480000 + count}_{count:08x}"
+        doc = {
+            "schema_version": 1, "id": name, "status": "completed", "backend": "command", "model": None,
+            "task": f"Task number {count}, in a few words", "task_hash": "sha256:0", "files": ["a.py", "b.py"],
+            "created_at": "2026-02-25T10:00:00Z", "updated_at": "2026-02-25T10:05:32Z",
+            "checkpoints": [{**checkpoint, "index": index} for index in range(10)], "context": {},
+            "cost": {"total_tokens": 0, "estimated_cost_usd": None}, "metadata": {},
+        }  # fmt: skip
+        first = json.dumps({"seq": 1, "at": "2026-02-25T10:00:00Z", "event": "created", "session": doc}) + "\n"
+        doc["journal"] = {"seq": 1, "offset": len(first)}
+        (sessions / f"{name}.journal").write_text(first)
+        (sessions / f"{name}.json").write_text(json.dumps(doc, indent=2) + "\n")
+        for ending in (".lock", ".mutex"):
+            (sessions / f"{name}{ending}").touch()
+    time.sleep(2.1)  # what was just written is read again each time
+
+
+def hooks(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
+    """each git hook, alone and in a whole commit, with no session and with 500; the rival is an empty hook, a bare Python"""
+    from gitsession.verbs import hooks as ours
+
+    ours.install(repo)
+    empty = repo.parent / "empty-hooks"
+    empty.mkdir(exist_ok=True)
+    for name in ours.NAMES:
+        (empty / name).write_text("#!/bin/sh\nexit 0\n")
+        (empty / name).chmod(0o755)
+    results = {"unused": _timed(repo, rounds, [".git/hooks/post-commit"], [str(empty / "post-commit")])}
+    change.__dict__.pop("names", None)
+    with recorder(repo, home) as session:
+        _old_sessions(repo, 499)
+        message = repo / ".git" / "COMMIT_EDITMSG"
+
+        def stage(number: int, turn: str) -> None:
+            names = change(repo, number, 10, turn)
+            session.take("agent", "bench", known=[name.encode() for name in names])
+            git(repo, "add", "-u")
+
+        def prepare(number: int) -> None:
+            stage(number, "hook")
+            message.write_text("Said\n")
+
+        python = [sys.executable, "-I", "-S", "-c", "pass"]
+        arguments = {
+            "prepare-commit-msg": [str(message), "message"],
+            "commit-msg": [str(message)],
+            "post-commit": [],
+            "post-rewrite": ["amend"],
+            "post-checkout": ["1" * 40, "2" * 40, "1"],
+            "post-merge": ["0"],
+            "pre-push": ["origin", "somewhere"],
+        }
+        for name, given in arguments.items():
+            before = prepare if name == "prepare-commit-msg" else None
+            results[name] = _timed(repo, rounds, [f".git/hooks/{name}", *given], python, before)
+            if name == "prepare-commit-msg":
+                git(repo, "commit", "-qm", "linked")
+
+        def commit(number: int, turn: str, *options: str) -> float:
+            stage(number, turn)
+            start = time.perf_counter()
+            git(repo, *options, "commit", "-qm", turn)
+            return time.perf_counter() - start
+
+        mine, theirs = alternate(
+            rounds,
+            lambda number: commit(number, "ours"),
+            lambda number: commit(number, "rival", "-c", f"core.hooksPath={empty}"),
+        )
+        results["whole commit"] = report(mine, theirs)
+    ours.uninstall(repo)
+    return results
+
+
+def _timed(
+    repo: Path, rounds: int, mine: list[str], rival: list[str], before: Callable[[int], None] | None = None
+) -> Result:
+    """Two programs, started in turns; ``before`` is not counted."""
+
+    def run(command: list[str]) -> float:
+        start = time.perf_counter()
+        subprocess.run(command, cwd=repo, env=ENV, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        return time.perf_counter() - start
+
+    def ours(number: int) -> float:
+        if before is not None:
+            before(number)
+        return run(mine)
+
+    return report(*alternate(max(rounds, 15), ours, lambda _: run(rival)))
+
+
+def _old_sessions(repo: Path, count: int) -> None:
+    """Sessions that are over: a base and a checkpoint each."""
+    head = git(repo, "rev-parse", "HEAD")
+    stream = []
+    for number in range(count):
+        for index, parent in (("base", head), ("0", None)):
+            text = f"checkpoint {index}: x\n\nPinable-Session: old-{number}\nPinable-Checkpoint: {index}\n"
+            text += "Pinable-Record: {}\n"
+            stream.append(f"commit refs/pinable/old-{number}\ncommitter a <a@b> 1700000000 +0000\n")
+            stream.append(f"data {len(text)}\n{text}\n" + (f"from {parent}\n" if parent else ""))
+            if parent is None:
+                content = f"by session {number}\n"
+                stream.append(f"M 100644 inline by-sessions/{number}\ndata {len(content)}\n{content}\n")
+    done = subprocess.run(["git", "fast-import", "--quiet"], cwd=repo, env=ENV, input="".join(stream), text=True)
+    done.check_returncode()
+
+
+ROWS = {"known": known, "scan": scan, "recover": recover, "listing": listing, "hooks": hooks}
 
 
 def main() -> int:
