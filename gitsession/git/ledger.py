@@ -45,6 +45,8 @@ _SUBJECT_LENGTH: Final = 200
 _STALE: Final = 2.0  # seconds that a lock file must stay the same before it is taken for a dead process's
 _PATIENCE: Final = 10.0  # seconds to wait for a lock that changes hands
 _PAUSE: Final = 0.02
+# libgit2's words when the lock file is there, and when it comes just before libgit2 makes its own.
+_LOCKED: Final = re.compile("failed to lock|failed to create locked file .*: File exists", re.DOTALL)
 # C0 and C1 controls, line and paragraph separators, marks that turn the reading direction, halves of characters.
 _UNSAFE = "\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
 _UNSAFE_RUN = re.compile(f"[\\s{_UNSAFE}]+")
@@ -353,7 +355,7 @@ class Ledger:
                 else:
                     found.set_target(new)  # refuses, as delete does, if it moved since it was found
         except (GitError, OSError, KeyError) as error:
-            if "failed to lock" in str(error):
+            if _LOCKED.search(str(error)):
                 raise _LockedError from error
             if self._read(ref) != new:  # else it moved, and only bringing it to the disk failed
                 self._expect(ref, old)
