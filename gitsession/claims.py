@@ -31,47 +31,73 @@ if TYPE_CHECKING:
     Tips = dict[bytes, tuple[bytes, bytes]]
     """Session to (newest commit, generation)."""
     Step = tuple[bytes, bytes, int, bytes]
-    """One checkpoint: commit, its parent, index, kind."""
+    """One checkpoint: session, parent commit, index, kind."""
 
 _SETTLED = 100_000_000  # ns; a time stamp younger than this may be shared by the next change
 _BATCH = 50  # sessions that are taken in before that is noted
 _PAIRS = 300  # of commits given to a git at once: its input has to fit a pipe
 _GENERATION = 12
-_EMPTY = b"-"
+_NONE = b"-"  # the generation of a session whose ref leads to no base
+_HEADING = b"\x01"  # begins what a git says about a commit, before what that changed
+_KEYS = (b"Session", b"Checkpoint")
 
 
 def refresh(common_dir: str, git: Git, *, trusting: bool = True) -> Tips:
     """Bring the cache up to the refs; the sessions there are.
 
-    ``trusting`` believes the directories' times; without it git is asked.  An ``OSError`` when it cannot be written.
+    ``trusting`` believes the times of files and directories; without it git is asked.  An ``OSError`` when it cannot
+    be written.
     """
     directory = os.path.join(common_dir, "pinable", "claims")
     signature = _signature(common_dir)
-    known_signature, known = _read_tips(directory)
-    if trusting and signature == known_signature != _EMPTY:
+    before, known = _read_tips(directory)
+    if trusting and signature == before != _unsettled(before):
         return known
-    listing = git(["for-each-ref", "--format=%(refname) %(objectname)", "refs/pinable"], b"")
-    if listing is None:
+    now = _loose_tips(common_dir, directory, known) if trusting and _packed(signature) == _packed(before) else None
+    now = _all_tips(git) if now is None else now
+    if now is None or not (now or known):
         return known
-    now = {}
-    for line in listing.splitlines():
-        name, _, tip = line.partition(b" ")
-        now[name.removeprefix(b"refs/pinable/")] = tip
-    if not now and not known:
-        return {}
     tips = {name: known[name] for name, tip in now.items() if name in known and known[name][0] == tip}
     behind = [name for name in now if name not in tips]
-    if not behind and tips == known and signature == known_signature:
+    if not behind and tips == known and signature == before:
         return tips
     os.makedirs(directory, 0o700, exist_ok=True)
     for start in range(0, len(behind), _BATCH):
-        batch = behind[start : start + _BATCH]
-        steps, generations = _walk(git, {name: now[name] for name in batch}, known)
-        _add(directory, git, steps, generations)
-        tips |= {name: (now[name], generations.get(name, _EMPTY)) for name in batch}
-        _write_tips(directory, _EMPTY, {**{name: known[name] for name in known if name in now}, **tips})
+        batch = {name: now[name] for name in behind[start : start + _BATCH]}
+        generations = _take_in(directory, git, batch, known)
+        tips |= {name: (tip, generations.get(name, _NONE)) for name, tip in batch.items()}
+        _write_tips(directory, _unsettled(signature), {**{name: known[name] for name in known if name in now}, **tips})
     _write_tips(directory, signature, tips)
     return tips
+
+
+def _all_tips(git: Git) -> dict[bytes, bytes] | None:
+    """Where the refs are, as git says."""
+    listing = git(["for-each-ref", "--format=%(refname) %(objectname)", "refs/pinable"], b"")
+    if listing is None:
+        return None
+    lines = (line.partition(b" ") for line in listing.splitlines())
+    return {name.removeprefix(b"refs/pinable/"): tip for name, _, tip in lines}
+
+
+def _loose_tips(common_dir: str, directory: str, known: Tips) -> dict[bytes, bytes] | None:
+    """The same without git, where nothing but single refs' files changed since the cache was written; else None."""
+    now = {}
+    try:
+        since = os.stat(os.path.join(directory, "tips")).st_mtime_ns - _SETTLED
+        for entry in os.scandir(os.path.join(common_dir, "refs", "pinable")):
+            name = os.fsencode(entry.name)
+            if name in known and entry.stat().st_mtime_ns < since:
+                now[name] = known[name][0]
+                continue
+            with open(entry.path, "rb") as file:
+                tip = file.read().rstrip(b"\n")
+            if len(tip) not in (40, 64):  # a lock file, a symbolic ref, half a write
+                return None
+            now[name] = tip
+    except OSError:
+        return None
+    return now if now.keys() >= known.keys() else None
 
 
 def lookup(common_dir: str, tips: Tips, entries: Iterable[Entry]) -> dict[Entry, dict[bytes, tuple[int, bytes]]]:
@@ -139,8 +165,49 @@ class _Lines:
         return self._files[name]
 
 
-def _walk(git: Git, tips: dict[bytes, bytes], known: Tips) -> tuple[list[tuple[bytes, Step]], dict[bytes, bytes]]:
-    """Every checkpoint that the cache lacks, and the generation of each session; one git for each step down."""
+def _take_in(directory: str, git: Git, tips: dict[bytes, bytes], known: Tips) -> dict[bytes, bytes]:
+    """Take in the checkpoints of some sessions that the cache lacks; the generation of each session."""
+    continued = {name: tip for name, tip in tips.items() if known.get(name, (b"", _NONE))[1] != _NONE}
+    out = _news(git, continued, known) if continued else b""
+    if out is None:
+        continued, out = {}, b""
+    generations = {name: known[name][1] for name in continued}
+    steps: dict[bytes, Step] = {}
+    for heading in out.split(b"\0"):
+        if heading.lstrip(b"\n").startswith(_HEADING):
+            _enter(steps, generations, heading.lstrip(b"\n"), continued)
+    new = {name: tip for name, tip in tips.items() if name not in continued}
+    walked, begun = _walk(git, new)
+    _add(directory, steps, generations, out)
+    for start in range(0, len(walked), _PAIRS):
+        some = dict(walked[start : start + _PAIRS])
+        pairs = b"".join(b"%b %b\n" % (commit, parent) for commit, (_, parent, _, _) in some.items())
+        out = git(["diff-tree", "--stdin", "-r", "-z", "--no-renames", "--always", "--no-abbrev"], pairs)
+        _add(directory, some, begun, out or b"")
+    return generations | begun
+
+
+def _news(git: Git, tips: dict[bytes, bytes], known: Tips) -> bytes | None:
+    """What the checkpoints since the known ones are and bring, in one git."""
+    format_ = f"--format={_HEADING.decode()}%H %P%n%n%B"
+    options = ["--first-parent", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-show-signature", format_]
+    ends = [tip.decode() for tip in tips.values()] + [f"^{known[name][0].decode()}" for name in tips]
+    return git(["log", *options, *ends, "--"], b"")
+
+
+def _enter(steps: dict[bytes, Step], generations: dict[bytes, bytes], heading: bytes, tips: dict[bytes, bytes]) -> None:
+    """Note one commit that ``_news`` told of; a base among them means that the session was made anew."""
+    head, _, message = heading[len(_HEADING) :].partition(b"\n\n")
+    commit, _, parent = head.partition(b" ")
+    session, index, kind = _told(message)
+    if session in tips and index is not None:
+        steps[commit] = (session, parent, index, kind)
+    elif session in tips and kind:
+        generations[session] = commit[:_GENERATION]
+
+
+def _walk(git: Git, tips: dict[bytes, bytes]) -> tuple[list[tuple[bytes, Step]], dict[bytes, bytes]]:
+    """Every checkpoint of sessions that are new to the cache, down to the base; one git for each step down."""
     steps: list[tuple[bytes, Step]] = []
     generations: dict[bytes, bytes] = {}
     frontier = dict(tips)
@@ -148,19 +215,19 @@ def _walk(git: Git, tips: dict[bytes, bytes], known: Tips) -> tuple[list[tuple[b
         commits = _commits(git, frontier.values())
         below = {}
         for name, oid in frontier.items():
-            parent, index, kind = _parsed(commits.get(oid, b""), name)
-            if index is None:
-                if kind:
-                    generations[name] = oid[:_GENERATION]
+            head, _, message = commits.get(oid, b"").partition(b"\n\n")
+            parent = head.partition(b"\nparent ")[2].partition(b"\n")[0]
+            session, index, kind = _told(message)
+            if session != name:
                 continue
-            steps.append((name, (oid, parent, index, kind)))
-            if name in known and known[name][0] == parent and known[name][1] != _EMPTY:
-                generations[name] = known[name][1]
-            elif parent:
+            if index is not None:
+                steps.append((oid, (name, parent, index, kind)))
                 below[name] = parent
+            elif kind:
+                generations[name] = oid[:_GENERATION]
         frontier = below
     # A chain that does not end in a base is none of ours.
-    return [step for step in steps if step[0] in generations], generations
+    return [step for step in steps if step[1][0] in generations], generations
 
 
 def _commits(git: Git, oids: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -180,36 +247,31 @@ def _commits(git: Git, oids: Iterable[bytes]) -> dict[bytes, bytes]:
     return found
 
 
-def _parsed(commit: bytes, session: bytes) -> tuple[bytes, int | None, bytes]:
-    """Parent, index (None: no checkpoint) and kind (empty: not this session's) of a ledger's commit."""
-    head, _, message = commit.partition(b"\n\n")
-    parent = head.partition(b"\nparent ")[2].partition(b"\n")[0]
+def _told(message: bytes) -> tuple[bytes, int | None, bytes]:
+    """Session, index (None: no checkpoint) and kind (empty: nothing of ours) that a ledger's commit tells."""
     trailers = b"\n" + message.partition(b"\n\n")[2]
-    if b"\nPinable-Session: " + session + b"\n" not in trailers:
-        return parent, None, b""
-    index = trailers.partition(b"\nPinable-Checkpoint: ")[2].partition(b"\n")[0]
+    session, index = (trailers.partition(b"\nPinable-%b: " % key)[2].partition(b"\n")[0] for key in _KEYS)
     record = trailers.partition(b"\nPinable-Record: ")[2]
     if not index.isdigit():
-        return parent, None, b"O" if index == b"base" else b""
+        return session, None, b"O" if index == b"base" else b""
     # Inside a JSON string the quotes would be escaped: what matches is a key and its value.
     if any(b'"trigger":"%b"' % trigger in record for trigger in (b"resume", b"restore", b"found")):
-        return parent, int(index), b"R"
-    return parent, int(index), b"K" if b'"capture":"paths"' in record else b"N"
+        return session, int(index), b"R"
+    return session, int(index), b"K" if b'"capture":"paths"' in record else b"N"
 
 
-def _add(directory: str, git: Git, steps: list[tuple[bytes, Step]], generations: dict[bytes, bytes]) -> None:
-    """Write what the checkpoints brought and took away."""
-    by_commit = {oid: (name, index, kind) for name, (oid, _, index, kind) in steps}
+def _add(directory: str, steps: dict[bytes, Step], generations: dict[bytes, bytes], out: bytes) -> None:
+    """Write what git says that the checkpoints brought and took away."""
     shards: dict[bytes, list[bytes]] = {}
-    for start in range(0, len(steps), _PAIRS):
-        pairs = [b"%b %b\n" % (oid, parent) for _, (oid, parent, _, _) in steps[start : start + _PAIRS]]
-        out = git(["diff-tree", "--stdin", "-r", "-z", "--no-renames", "--always", "--no-abbrev"], b"".join(pairs))
-        for commit, path, old, new in raw_entries(out or b""):
-            name, index, kind = by_commit[commit]
-            for oid, what in ((new, kind), (old, b"O")):
-                if oid.strip(b"0"):
-                    line = b"%b %b %d %b %b %b\n" % (oid, what, index, generations[name], name, _escaped(path))
-                    shards.setdefault(oid[:2], []).append(line)
+    for heading, path, old, new in raw_entries(out):
+        step = steps.get(heading.removeprefix(_HEADING).split(b" ", 1)[0].split(b"\n", 1)[0])
+        if step is None:
+            continue
+        session, _, index, kind = step
+        for oid, what in ((new, kind), (old, b"O")):
+            if oid.strip(b"0"):
+                line = b"%b %b %d %b %b %b\n" % (oid, what, index, generations[session], session, _escaped(path))
+                shards.setdefault(oid[:2], []).append(line)
     for shard, lines in shards.items():
         _append(os.path.join(directory, shard.decode()), b"\n" + b"".join(lines))
 
@@ -223,7 +285,7 @@ def raw_entries(out: bytes) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:
     heading = b""
     for field in fields:
         field = field.lstrip(b"\n")
-        if b"\n:" in field:  # the heading of two trees ends in a newline
+        if b"\n:" in field and not field.startswith(_HEADING):  # the heading of two trees ends in a newline
             heading, _, field = field.partition(b"\n")
         if field.startswith(b":"):
             parents = len(field) - len(field.lstrip(b":"))
@@ -253,18 +315,30 @@ def _append(path: str, data: bytes) -> None:
 
 
 def _signature(common_dir: str) -> bytes:
-    """What changes whenever a ref of ours does; ``-`` while the last change is so young that one may go unseen."""
+    """What changes whenever a ref of ours does: whether it is settled, and the times of what holds refs."""
     parts = []
     newest = 0
     for name in ("refs/pinable", "packed-refs", "reftable/tables.list"):
         try:
             status = os.stat(os.path.join(common_dir, name))
         except OSError:
-            parts.append("none")
+            parts.append("-")
             continue
         parts.append(f"{status.st_mtime_ns}.{status.st_ino}.{0 if name == 'refs/pinable' else status.st_size}")
         newest = max(newest, status.st_mtime_ns)
-    return " ".join(parts).encode() if abs(time.time_ns() - newest) > _SETTLED else _EMPTY
+    # While the last change is so young, another one may go unseen.
+    settled = abs(time.time_ns() - newest) > _SETTLED
+    return " ".join(["settled" if settled else "young", *parts]).encode()
+
+
+def _unsettled(signature: bytes) -> bytes:
+    """The same, not to be believed."""
+    return b"young " + signature.partition(b" ")[2]
+
+
+def _packed(signature: bytes) -> list[bytes]:
+    """The part that tells of refs that do not stand in a file of their own."""
+    return signature.split(b" ")[2:]
 
 
 def _read_tips(directory: str) -> tuple[bytes, Tips]:

@@ -16,6 +16,7 @@ are to be answered, else a reply is to be asked for.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ History = list[Any]
 
 FINISHED: Final = "finished"
 LEFT_OUT: Final = "[left out to make room: call the tool again if this is needed]"
+NOT_DONE: Final = "This was not done: the user put the files back to what they were before it."
 _THINKING: Final = ("thinking", "redacted_thinking")
 
 
@@ -100,6 +102,38 @@ def was_started(history: History, call: str) -> bool:
     """Whether the command of this call was begun."""
     last = _last_reply(history)
     return last is not None and call in last.get("started", ())
+
+
+def mark(history: History) -> Message:
+    """Where the conversation is: ``rewind`` comes back here."""
+    newest = history[-1] if history else {"role": "assistant"}
+    here: Message = {"messages": len(history)}
+    if newest["role"] == "user":
+        here["blocks"] = len(newest["content"])
+        here |= {key: newest[key] for key in ("phase", "task") if key in newest}
+    return here
+
+
+def rewind(history: History, here: Message, call: str | None) -> tuple[History, History]:
+    """The conversation as it was at a ``mark``, and what was said since.
+
+    The ``call`` that led there is answered as it was; calls beside it that were not made by then are answered so.
+    """
+    count = here["messages"]
+    back: History = copy.deepcopy(history[:count])
+    if "blocks" in here:
+        newest = {key: value for key, value in back[-1].items() if key not in ("phase", "task")}
+        kept = {key: here[key] for key in ("phase", "task") if key in here}
+        back[-1] = {**newest, **kept, "content": newest["content"][: here["blocks"]]}
+    for message in history[max(0, count - 1) : count + 1]:
+        for block in message["content"] if message["role"] == "user" else ():
+            if call is not None and block.get("tool_use_id") == call:
+                # What ends a phase is the last of its message.
+                phase = message.get("phase") if block is message["content"][-1] else None
+                add_result(back, call, block["content"], error=block.get("is_error", False), phase=phase)
+    for left in open_calls(back):
+        add_result(back, left["id"], NOT_DONE, error=True)
+    return back, history[len(back) :]
 
 
 def phase_of(history: History) -> str | None:

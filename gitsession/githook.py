@@ -47,6 +47,7 @@ _EMPTY_TREES = {
     64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
 }
 _SCISSORS = b" ------------------------ >8 ------------------------"
+_TAIL = 1024 * 1024  # bytes of an index that are searched
 _HEADS_LIMIT = 64 * 1024  # bytes
 _AT_ONCE = 200  # paths asked of git at once: what goes in has to fit a pipe
 _PATCH_LIMIT = 20 * 1024 * 1024  # bytes of a patch that is still worth an id
@@ -65,7 +66,9 @@ class Place:
         self.common_dir = os.path.normpath(os.path.join(self.git_dir, up))
         self.private = os.path.join(self.git_dir, "pinable")
         self.index = os.environ.get("GIT_INDEX_FILE") or os.path.join(self.git_dir, "index")
+        self._no_index = os.path.join(self.private, "none")
         self._environment = {name: value for name, value in os.environ.items() if name not in _SCRUBBED} | _FIXED
+        self._environment["GIT_INDEX_FILE"] = self._no_index
 
     def used(self) -> bool:
         """Whether a session ever worked here."""
@@ -73,9 +76,18 @@ class Place:
 
     def git(self, args: list[str], data: bytes = b"", index: str | None = None) -> bytes | None:
         """What git says; None if it fails.  Without ``index`` it sees an empty one: reading a large one takes long."""
-        command = ["git", "--git-dir", self.git_dir, "-c", f"core.hooksPath={os.devnull}", *args]
-        environment = {**self._environment, "GIT_INDEX_FILE": index or os.path.join(self.private, "none")}
-        return _run(command, data, environment)
+        return self.start(args, data, index)()
+
+    def start(self, args: list[str], data: bytes = b"", index: str | None = None) -> Callable[[], bytes | None]:
+        """Start git as ``git`` does; calling the result waits for what it says."""
+        return _start(self._command(args), data, self._environment | {"GIT_INDEX_FILE": index or self._no_index})
+
+    def piped(self, first: list[str], second: list[str]) -> bytes | None:
+        """What a git says to what another one says."""
+        return _start_piped(self._command(first), self._command(second), self._environment)()
+
+    def _command(self, args: list[str]) -> list[str]:
+        return ["git", "--git-dir", self.git_dir, "-c", f"core.hooksPath={os.devnull}", *args]
 
 
 def main(arguments: list[str]) -> None:
@@ -106,12 +118,10 @@ def prepare_commit_msg(place: Place, message: str, source: str = "", *_rest: str
     """
     pending = _pending(place)
     _remove(pending)
-    facts = _found(place, staged(place))
-    wanted = links.trailers(facts)
-    if not wanted:
-        return
-    mode, comment = _settings(place)
-    if mode != "trailer":
+    asked = _ask_settings(place)  # which is answered meanwhile
+    wanted = links.trailers(_found(place, staged(place)))
+    mode, comment = _settings(asked())
+    if not wanted or mode != "trailer":
         return
     words = _words(_read(message), comment)
     if words and source != "template":
@@ -129,7 +139,7 @@ def commit_msg(place: Place, message: str, *_rest: str) -> None:
         return
     wanted, _, before = _read(pending).partition(b"\n\n")
     _remove(pending)
-    _, comment = _settings(place)
+    _, comment = _settings(_ask_settings(place)())
     if _words(_read(message), comment) not in (b"", before):
         lines = [line.split(" ") for line in wanted.decode().splitlines()]
         _add_trailers(place, message, [(session, checkpoint or None) for session, checkpoint in lines])
@@ -165,11 +175,14 @@ def _add_trailers(place: Place, message: str, wanted: list[tuple[str, str | None
         place.git(["interpret-trailers", "--in-place", "--no-divider", *how, *trailers, os.path.abspath(message)])
 
 
-def _settings(place: Place) -> tuple[str, bytes]:
+def _ask_settings(place: Place) -> Callable[[], bytes | None]:
+    return place.start(["config", "--null", "--get-regexp", r"^(pinable\.link|core\.comment(char|string))$"])
+
+
+def _settings(out: bytes | None) -> tuple[str, bytes]:
     """The mode, and what begins a comment in a message."""
-    out = place.git(["config", "--null", "--get-regexp", r"^(pinable\.link|core\.comment(char|string))$"]) or b""
     mode, comment = "trailer", b"#"
-    for item in out.split(b"\0"):
+    for item in (out or b"").split(b"\0"):
         name, _, value = item.partition(b"\n")
         if name == b"pinable.link":
             mode = value.decode("utf-8", "replace").strip().lower()
@@ -205,6 +218,7 @@ def _against(place: Place, parent: str, tree: str | None) -> list[Entry]:
 
 
 _RAW = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
+_PATCH = ("-p", "--root", "--full-index", "--no-ext-diff", "--no-textconv", "--no-renames")
 
 
 def _common(sides: list[list[Entry]]) -> list[Entry]:
@@ -224,7 +238,7 @@ def index_tree(path: str) -> str | None:
         with open(path, "rb") as file:
             count = int.from_bytes(file.read(12)[8:], "big")
             size = os.fstat(file.fileno()).st_size
-            file.seek(max(12, size - 4 * 1024 * 1024))
+            file.seek(max(12, size - _TAIL))
             tail = file.read()
     except OSError:
         return None
@@ -284,7 +298,8 @@ def post_commit(place: Place, *_rest: str) -> None:
     facts = _found(place, entries)
     if not facts:
         return
-    patch = patch_ids(place.git, [commit]).get(commit)
+    patches = place.piped(["diff-tree", *_PATCH, commit], ["patch-id", "--stable"]) or b""
+    patch = patches.split(b" ")[0].decode() or None
     whole = {"commit": commit, "tree": tree, "parent": parent, "patch": patch}
     links.append(place.common_dir, [{**whole, **fact} for fact in facts])
     _note(place, commit, facts)
@@ -300,8 +315,7 @@ def brought_by(git: claims.Git, commit: str) -> tuple[str, str, str | None, list
 
 def patch_ids(git: claims.Git, commits: list[str]) -> dict[str, str]:
     """The stable patch-ids of commits; merges, empty and very large ones have none."""
-    options = ["--stdin", "-p", "--root", "--full-index", "--no-ext-diff", "--no-textconv", "--no-renames"]
-    patches = git(["diff-tree", *options], "".join(f"{commit}\n" for commit in commits).encode())
+    patches = git(["diff-tree", "--stdin", *_PATCH], "".join(f"{commit}\n" for commit in commits).encode())
     if not patches or len(patches) > _PATCH_LIMIT:
         return {}
     found = {}
@@ -314,7 +328,7 @@ def patch_ids(git: claims.Git, commits: list[str]) -> dict[str, str]:
 def _note(place: Place, commit: str, facts: list[Fact]) -> None:
     """Say it in a note, if the user wants that."""
     wanted = links.trailers(facts)
-    if not wanted or _settings(place)[0] != "note":
+    if not wanted or _settings(_ask_settings(place)())[0] != "note":
         return
     lines = []
     for session, checkpoint in wanted:
@@ -365,7 +379,6 @@ def post_merge(place: Place, squash: str, *_rest: str) -> None:
 
 
 def _moved(place: Place, move: dict[str, Any]) -> None:
-    import json
     import time
 
     if not os.path.isdir(place.private):
@@ -376,7 +389,7 @@ def _moved(place: Place, move: dict[str, Any]) -> None:
     if os.path.exists(path) and os.path.getsize(path) > _HEADS_LIMIT:
         _remove(path)
     entry = {"serial": time.time_ns(), "at": links.moment(), **move, "branch": branch}
-    links.append_lines(path, json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+    links.append_lines(path, links.to_json(entry).encode() + b"\n")
 
 
 def pre_push(_place: Place, remote: str, *_rest: str) -> None:
@@ -403,38 +416,64 @@ _HOOKS: dict[str, Callable[..., None]] = {
 # The system
 
 
-def _run(command: list[str], data: bytes, environment: dict[str, str]) -> bytes | None:
-    """The output of a program; None if it fails.  ``subprocess`` would take as long to load as git to run."""
-    if not hasattr(os, "posix_spawnp"):
-        import subprocess
+def _start(command: list[str], data: bytes, environment: dict[str, str]) -> Callable[[], bytes | None]:
+    """Start a program; calling the result waits for its output, None if it fails.
 
-        done = subprocess.run(command, input=data, env=environment, capture_output=True, check=False)
-        return done.stdout if done.returncode == 0 else None
-    reader, out = os.pipe()
+    ``subprocess`` would take as long to load as git to run.
+    """
+    if not hasattr(os, "posix_spawnp"):
+        return lambda: _run_slowly(command, data, environment)
     source, writer = os.pipe()
+    reader, out = os.pipe()
+    pid = _spawn(command, environment, source, out)
+    try:
+        while data:
+            data = data[os.write(writer, data) :]
+    except BrokenPipeError:
+        pass
+    os.close(writer)
+    return lambda: _output(reader, [pid])
+
+
+def _start_piped(first: list[str], second: list[str], environment: dict[str, str]) -> Callable[[], bytes | None]:
+    """The same of two programs, of which the second reads what the first writes."""
+    if not hasattr(os, "posix_spawnp"):
+        return lambda: _run_slowly(second, _run_slowly(first, b"", environment) or b"", environment)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    middle, into = os.pipe()
+    reader, out = os.pipe()
+    pids = [_spawn(first, environment, nothing, into), _spawn(second, environment, middle, out)]
+    return lambda: _output(reader, pids)
+
+
+def _spawn(command: list[str], environment: dict[str, str], source: int, out: int) -> int:
+    """Start a program on these ends of pipes, which are its own from then on."""
     actions = [
         (os.POSIX_SPAWN_DUP2, source, 0),
         (os.POSIX_SPAWN_DUP2, out, 1),
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        pid = os.posix_spawnp(command[0], command, environment, file_actions=actions)
+        return os.posix_spawnp(command[0], command, environment, file_actions=actions)
     finally:
         os.close(source)
         os.close(out)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(writer, rest) :]
-    except BrokenPipeError:
-        pass
-    os.close(writer)
+
+
+def _output(reader: int, pids: list[int]) -> bytes | None:
     parts = []
     while part := os.read(reader, 1 << 20):
         parts.append(part)
     os.close(reader)
-    status = os.waitpid(pid, 0)[1]
-    return b"".join(parts) if status == 0 else None
+    failed = [pid for pid in pids if os.waitpid(pid, 0)[1]]
+    return None if failed else b"".join(parts)
+
+
+def _run_slowly(command: list[str], data: bytes, environment: dict[str, str]) -> bytes | None:
+    import subprocess
+
+    done = subprocess.run(command, input=data, env=environment, capture_output=True, check=False)
+    return done.stdout if done.returncode == 0 else None
 
 
 def _limit_time() -> None:

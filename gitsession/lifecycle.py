@@ -139,7 +139,8 @@ def _checkpoint(doc: Doc, entry: Entry) -> None:
     checkpoints = doc.setdefault("checkpoints", [])
     if record["index"] < len(checkpoints):
         return
-    checkpoints.append(record)
+    said = {**conversation.mark(_history(doc)), "phases": len(doc.get("phases_completed", []))}
+    checkpoints.append({**record, "said": said})
     if doc.get("unsaved"):
         doc["unsaved"] = None
     doc["cost"]["pending"] = {"input": 0, "output": 0}
@@ -262,8 +263,32 @@ def _restore_planned(doc: Doc, entry: Entry) -> None:
 
 
 def _restore_done(doc: Doc, _entry: Entry) -> None:
-    """``restore_done``: the files are what the plan wanted, or ``left`` says which are not."""
+    """``restore_done``: the files are what the plan wanted, or ``left`` says which are not.
+
+    An edit that a killed run had begun is not made any more: it was for other files.
+    """
     doc["restoring"] = None
+    if pending := doc.get("pending_edit"):
+        doc["pending_edit"] = None
+        conversation.add_result(_history(doc), pending["call"], conversation.NOT_DONE, error=True)
+
+
+def _rewound(doc: Doc, entry: Entry) -> None:
+    """``rewound``: the conversation goes back to checkpoint ``to``; what was said since is set aside."""
+    record = doc["checkpoints"][entry["to"]]
+    said = record.get("said")
+    if said is None:
+        return
+    context = doc["context"]
+    back, since = conversation.rewind(_history(doc), said, record.get("call"))
+    context["conversation_history"] = back
+    if since:
+        context.setdefault("set_aside", []).append({"at": entry["at"], "to": entry["to"], "messages": since})
+    doc["phases_completed"] = doc.get("phases_completed", [])[: said["phases"]]
+    doc["current_phase"] = record.get("phase")
+    _turn_to(doc, conversation.phase_of(back))
+    for key in ("findings", "findings_dropped"):
+        doc.pop(key, None)
 
 
 def _head(doc: Doc, entry: Entry) -> None:
@@ -298,6 +323,7 @@ _EFFECTS: Final = {
     "settings": _settings,
     "restore_planned": _restore_planned,
     "restore_done": _restore_done,
+    "rewound": _rewound,
     "head": _head,
     "repaired": _repaired,
 }

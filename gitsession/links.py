@@ -116,11 +116,26 @@ def place(common_dir: str | os.PathLike[str]) -> str:
 
 def append(common_dir: str | os.PathLike[str], facts: Iterable[Fact]) -> None:
     """Add facts, at once; an ``OSError`` if that fails."""
-    import json
-
-    lines = [json.dumps({"v": _VERSION, "at": moment(), **fact}, separators=(",", ":")) for fact in facts]
+    lines = [to_json({"v": _VERSION, "at": moment(), **fact}) for fact in facts]
     if lines:
         append_lines(place(common_dir), "".join(f"{line}\n" for line in lines).encode())
+
+
+def to_json(value: object) -> str:
+    """A value on one line; ``json``, which takes long to load, is left to what is not plain."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(to_json, value))}]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{to_json(key)}:{to_json(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str) and value.isascii() and value.isprintable() and not {'"', "\\"} & set(value):
+        return f'"{value}"'
+    import json
+
+    return json.dumps(value)
 
 
 def append_lines(path: str, data: bytes) -> None:

@@ -20,7 +20,8 @@ Fields of the published format, always there::
         tokens_used        {input, output} since the checkpoint before
     context            conversation_history (gitsession.conversation), accumulated_changes ({path, status} net since
                        the base), working_branch (the branch when last run), handed_over ({session, text} of
-                       each session that --context-from named)
+                       each session that --context-from named), set_aside ({at, to, messages} of what was said
+                       after a checkpoint that the conversation went back to)
     cost               total_tokens; estimated_cost_usd, null when any part of it is unknown
     metadata           git_branch, git_commit (7 digits), working_dir, os (darwin|linux|windows),
                        wrapper_version, task_hash, start_time, backend, model: as at creation, never changed
@@ -34,6 +35,7 @@ Ours::
     priority           higher is recovered first; 0 by default
     pause_reason       why it is paused, null otherwise
     runs               one object a run: started_at, ended_at (null while it runs), end
+    restoring          a restore that was begun (gitsession.verbs.restore), or null
     pending_edit       an edit that was begun (gitsession.verbs.edits), or null
     unsaved            {what, paths}: edits of a step whose checkpoint is still to be taken, or null
     findings           {file, line, severity: critical|warning|note, message, quote} of the review
@@ -54,7 +56,10 @@ Ours::
         skipped            {path, reason} for what was left out of the tree
         empty_dirs         directories without any file, which a git tree cannot hold
         meta               commit on refs/pinable-meta/<id> with exact bytes that git's filters would change, or null
-        restored_from      the index this checkpoint's files were restored from, or null
+        said               where the conversation was (gitsession.conversation), and how many phases had ended
+        restored_from      the index this checkpoint's files were restored from; null for the base, and elsewhere
+        safety             of a restore: the checkpoint that holds what was before (null: the base)
+        restored_paths     of a restore: the paths it was limited to
 
 Unknown fields are kept, at every level, and written back.
 """

@@ -82,3 +82,49 @@ def test_compacting_shortens_older_results() -> None:
     assert texts == [conversation.LEFT_OUT, conversation.LEFT_OUT, "x" * 1000, "x" * 1000]
     assert conversation.compactable(history, keep=2) == []
     assert [len(message["content"]) for message in conversation.replies(history)] == [1, 1, 1, 2]
+
+
+def test_rewinding_answers_what_led_there_and_leaves_the_rest_undone() -> None:
+    """A mark stands between two calls of one reply; the first was answered after it."""
+    history = begun()
+    conversation.add_reply(history, reply(use(1)))
+    conversation.add_result(history, "t1", "looked")
+    conversation.add_reply(history, reply(use(2), use(3)))
+    here = conversation.mark(history)
+    conversation.add_result(history, "t2", "edited")
+    conversation.add_result(history, "t3", "edited, too")
+    conversation.add_reply(history, reply(use(4)))
+    back, since = conversation.rewind(history, here, "t2")
+    assert [block["content"] for block in back[-1]["content"]] == ["edited", conversation.NOT_DONE]
+    assert back[-1]["content"][1]["is_error"]
+    assert conversation.open_calls(back) == []
+    assert since == history[5:]
+    assert history[4]["content"][1]["content"] == "edited, too", "what is set aside is as it was"
+
+
+def test_rewinding_into_a_message_takes_off_what_came_later() -> None:
+    history = begun()
+    conversation.add_reply(history, reply(use(1), use(2)))
+    conversation.add_result(history, "t1", "one")
+    here = conversation.mark(history)
+    conversation.add_result(history, "t2", "two", phase="implementation")
+    conversation.add_prompt(history, "another task", task="another")
+    back, _ = conversation.rewind(history, here, None)
+    assert [block["content"] for block in back[-1]["content"]] == ["one", conversation.NOT_DONE]
+    assert conversation.phase_of(back) == "analysis"
+    assert conversation.task_of(back) == "do it"
+
+
+def test_rewinding_to_the_call_that_ended_a_phase_begins_the_next() -> None:
+    history = begun()
+    conversation.add_reply(history, reply(use(1)))
+    here = conversation.mark(history)
+    conversation.add_result(history, "t1", "now change files", phase="implementation")
+    conversation.add_reply(history, reply(use(2)))
+    back, since = conversation.rewind(history, here, "t1")
+    assert conversation.phase_of(back) == "implementation"
+    assert since == history[3:]
+
+
+def test_rewinding_to_before_the_first_word() -> None:
+    assert conversation.rewind(begun(), conversation.mark([]), None) == ([], begun())

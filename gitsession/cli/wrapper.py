@@ -16,7 +16,7 @@ from gitsession import __version__, config
 from gitsession.cli.lazy import HELP_OPTIONS
 from gitsession.cli.options import complete_sessions
 from gitsession.cli.startup import clean_up, pause_the_dead
-from gitsession.errors import BadValue, NotYet, UsageError
+from gitsession.errors import BadValue, UsageError
 
 _SIGNALS = {"SIGINT": "interrupted (Ctrl-C)", "SIGTERM": "terminated (SIGTERM)", "SIGHUP": "the terminal went away"}
 
@@ -66,7 +66,6 @@ def timeout_seconds(text: str) -> float:
 @click.argument("cmd", nargs=-1, metavar="[-- CMD...]", type=click.UNPROCESSED)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def command(task: str | None, task_file: Path | None, session_id: str | None, output: str, **flags: Any) -> int:
-    _refuse_unbuilt(output, flags)
     pause_the_dead()
     clean_up()
     from gitsession.cli.render.run import RUNS
@@ -86,6 +85,7 @@ def command(task: str | None, task_file: Path | None, session_id: str | None, ou
         timeout=flags["timeout"],
         command=given_command(flags["cmd"], flags["backend"]),
         priority=flags["priority"],
+        restore_checkpoint=flags["restore_checkpoint"],
         context_from=flags["context_from"],
         limits=Limits(max_turns=flags["max_turns"], max_cost=flags["max_cost"]),
         allow_commands=flags["allow_commands"],
@@ -100,17 +100,6 @@ def command(task: str | None, task_file: Path | None, session_id: str | None, ou
         # What is left to draw is not worth hiding how the run ended.
         with suppress(OSError):
             draw.close()
-
-
-def _refuse_unbuilt(output: str, flags: dict[str, Any]) -> None:
-    """Flags that are documented and not built are refused, never ignored."""
-    asked = {
-        "--restore-checkpoint": flags["restore_checkpoint"] is not None,
-        "--output markdown": output == "markdown",
-    }
-    for flag, given in asked.items():
-        if given:
-            raise NotYet(f"{flag} is not built yet", hint="leave it out")
 
 
 def given_task(text: str | None, file: Path | None) -> str | None:

@@ -10,7 +10,6 @@ A second session deleted under the same id goes to ``trash/<id>~2/``, and so on;
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -93,13 +92,15 @@ def accept(trash: Path, session_id: str, snapshot: bytes, journal: Path) -> None
 
     The caller holds the session's write lock.
     """
+    from shutil import copyfileobj  # a listing does without
+
     newest = _newest(trash, session_id)
     private_dir(trash)
     place = private_dir(trash / (session_id if newest is None else f"{session_id}~{_number(newest) + 1}"))
     with explained("write", place):
         copy = place / f"{session_id}.journal"
         with journal.open("rb") as source, os.fdopen(open_private(copy, os.O_WRONLY | os.O_CREAT), "wb") as target:
-            shutil.copyfileobj(source, target)
+            copyfileobj(source, target)
             target.flush()
             os.fsync(target.fileno())
     write_atomic(place / f"{session_id}.json", snapshot)

@@ -27,7 +27,7 @@ from gitsession.verbs.deaths import pause_dead
 from gitsession.verbs.dialogue import Limits
 from gitsession.verbs.engine import INTERRUPTED, Engine, Stop
 from gitsession.verbs.handover import hand_over, joined
-from gitsession.verbs.restore import finish_interrupted
+from gitsession.verbs.restore import finish_interrupted, restore
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,13 @@ class RunRequest:
     command: tuple[str, ...] = ()
     priority: int | None = None
     context_from: tuple[str, ...] = ()
+    restore_checkpoint: int | None = None
+    """Go back to this checkpoint first: its files, and a model's conversation as it was then."""
     limits: Limits = field(default_factory=Limits)
     allow_commands: bool = False
     force: bool = False
-    """Go on where somebody changed a file that an edit was to change; their version stays.  Begin a member of a chain
-    before its turn."""
+    """Go on where somebody changed a file that an edit was to change; their version stays.  Go back to a checkpoint over
+    files that changed since the last one, saving them first.  Begin a member of a chain before its turn."""
 
 
 class Runner:
@@ -87,6 +89,10 @@ class Runner:
         """
         _check_workflow(self._request.workflow)
         existing = self._existing_id()
+        if existing is None and self._request.restore_checkpoint is not None:
+            raise UsageError(
+                "--restore-checkpoint is for a session that is there", hint="name it with --session-id ID or latest"
+            )
         if existing is None:
             return self._create()
         return self._resume(existing)
@@ -145,24 +151,26 @@ class Runner:
             predecessors(self._store, session_id, force=self._request.force)
         repo = repository_of(doc)
         dead = self._store.last_owner_facts(session_id)
-        finished = finish_interrupted(self._store, session_id, self._settings)
+        with self._store.own(session_id):
+            doc = self._settle_past(session_id, dead)
+        backend = backends.load(doc["backend"], self._settings)
+        _check_request(self._request, backend)
+        backend.validate(self._job(doc, repo, None))
+        warnings = self._settle_files(session_id)
         with self._store.own(session_id), self._recorder(session_id, repo) as recorder:
-            self._settle_past(session_id, dead)
             recorder.adopt()
-            doc = self._store.read(session_id)
-            backend = backends.load(doc["backend"], self._settings)
-            _check_request(self._request, backend)
-            last = doc["checkpoints"][-1] if doc["checkpoints"] else None
+            doc = self._go_back(session_id)
+            index = self._request.restore_checkpoint
+            last = doc["checkpoints"][-1 if index is None else index] if doc["checkpoints"] else None
             job = self._job(doc, repo, last)
-            backend.validate(job)
             self._tell(events.Resuming(session_id, job.resume, job.resume_description))
-            for text in finished.warnings if finished else ():
+            for text in warnings:
                 self._tell(events.Warned(text))
             self._warn_of_differences(doc, repo)
             return self._work(recorder, backend, job)
 
-    def _settle_past(self, session_id: str, dead: Doc | None) -> None:
-        """End what a killed run left behind, and take over what this request changes.
+    def _settle_past(self, session_id: str, dead: Doc | None) -> Doc:
+        """End what a killed run left behind, and take over what this request changes; the session then.
 
         ``dead`` is what its owner said of itself.
         """
@@ -179,6 +187,31 @@ class Runner:
             values = {key: value for key, value in wanted.items() if value is not None and value != draft.doc.get(key)}
             if values:
                 draft.log("settings", values=values)
+            return draft.doc
+
+    def _settle_files(self, session_id: str) -> list[str]:
+        """Finish a restore that was killed, and make the one that was asked for; what there is to say of them."""
+        finished = finish_interrupted(self._store, session_id, self._settings)
+        warnings = list(finished.warnings) if finished else []
+        if self._request.restore_checkpoint is not None:
+            report = restore(
+                self._store,
+                session_id,
+                self._request.restore_checkpoint,
+                settings=self._settings,
+                start=self._request.start,
+                force=self._request.force,
+            )
+            warnings += report.warnings
+            warnings += [f"{action.path} was left as it is: {action.reason}" for action in report.left]
+        return warnings
+
+    def _go_back(self, session_id: str) -> Doc:
+        """The session, its conversation at the checkpoint that was asked for."""
+        with self._store.edit(session_id) as draft:
+            if self._request.restore_checkpoint is not None:
+                draft.log("rewound", to=self._request.restore_checkpoint)
+            return draft.doc
 
     def _warn_of_differences(self, doc: Doc, repo: Repo) -> None:
         request = self._request

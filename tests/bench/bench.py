@@ -243,17 +243,18 @@ def make_sessions(home: Path, number: int) -> None:
 
     sessions = SessionStore(home).sessions_dir
     sessions.mkdir(parents=True)
-    checkpoint = {"index": 0, "timestamp": "2026-02-25T10:01:15Z", "description": "x" * 80, "files_changed": ["a"] * 20}
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())  # else they are cleaned up while they are listed
+    checkpoint = {"index": 0, "timestamp": now, "description": "x" * 80, "files_changed": ["a"] * 20}
     for count in range(number):
         name = f"sess_{1740480000 + count}_{count:08x}"
         doc = {
             "schema_version": 1, "id": name, "status": "completed", "backend": "command", "model": None,
             "task": f"Task number {count}, in a few words", "task_hash": "sha256:0", "files": ["a.py", "b.py"],
-            "created_at": "2026-02-25T10:00:00Z", "updated_at": "2026-02-25T10:05:32Z",
+            "created_at": now, "updated_at": now,
             "checkpoints": [{**checkpoint, "index": index} for index in range(10)], "context": {},
             "cost": {"total_tokens": 0, "estimated_cost_usd": None}, "metadata": {},
         }  # fmt: skip
-        first = json.dumps({"seq": 1, "at": "2026-02-25T10:00:00Z", "event": "created", "session": doc}) + "\n"
+        first = json.dumps({"seq": 1, "at": now, "event": "created", "session": doc}) + "\n"
         doc["journal"] = {"seq": 1, "offset": len(first)}
         (sessions / f"{name}.journal").write_text(first)
         (sessions / f"{name}.json").write_text(json.dumps(doc, indent=2) + "\n")

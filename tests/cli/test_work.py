@@ -189,3 +189,15 @@ def test_a_missing_program_and_a_path_outside(repo: GitRepo, pinable_home: Path)
     assert outside.returncode == 2
     assert "../x" in outside.stderr
     assert not (pinable_home / "sessions").exists()
+
+
+def test_markdown_is_the_report_and_nothing_else(repo: GitRepo) -> None:
+    """What the agent prints and what is told meanwhile go to standard error."""
+    done = run_cli(*RUN, "--output", "markdown", "--", "sh", "-c", "echo hello; echo new > new.txt", cwd=repo.path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("# Session ")
+    assert "### Checkpoint 0: End of run" in done.stdout
+    assert "`new.txt`" in done.stdout
+    assert "\nhello" not in done.stdout
+    assert done.stderr.splitlines()[0].startswith("Session created: ")
+    assert "hello" in done.stderr.splitlines()

@@ -18,11 +18,10 @@ from gitsession.errors import BadValue, UsageError
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--restore-checkpoint", "1", "--session-id", "x"], "--restore-checkpoint is not built yet"),
+        (["--restore-checkpoint", "1", "--session-id", "x"], "--restore-checkpoint is for a session that is there"),
         (["--context-from", "sess_1"], "no session 'sess_1'"),
         (["--max-cost", "0.5"], "--max-cost means nothing to the command backend"),
         (["--max-turns", "3"], "--max-turns means nothing to the command backend"),
-        (["--output", "markdown"], "--output markdown is not built yet"),
         (["--workflow", "dance"], "there is no workflow 'dance'"),
         (["--timeout", "soon"], "--timeout: 'soon' is not a duration"),
         (["--timeout", "0"], "--timeout: '0' is no time at all"),

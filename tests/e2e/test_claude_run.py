@@ -460,3 +460,34 @@ def test_a_session_that_is_being_talked_to_can_be_paused_from_elsewhere(
     running.communicate(timeout=20)
     assert running.returncode == 3
     assert time.monotonic() - began < 10
+
+
+def test_going_back_to_a_checkpoint_takes_files_and_conversation_back(place: Place) -> None:
+    """What was said after the checkpoint is kept in the record and not told to the model again."""
+    user, order, payment = (module(name) for name in MODULES)
+    ending = (step(call("finish_phase", summary="Three repositories")), REVIEWED)
+    silence = Fault(how="silence", seconds=30)
+    server = place.serve(ANALYSED, *user, Step(order[0].blocks, faults=(silence,) * 4), order[1], *payment, *ending)
+    assert place.begin().returncode == 3
+    assert (place.repo.path / "src/user/repository.go").exists()
+    said = place.doc()["context"]["conversation_history"]
+
+    again = place.run("--session-id", "one", "--restore-checkpoint", "0", "--task", "go about it in another way")
+    assert again.returncode == 0, again.stderr
+    lines = again.stdout.splitlines()
+    assert lines[0] == "Resuming from checkpoint 0 (analysis results)"
+    assert "[Phase: implementation] Refactoring src/user/db.go..." in lines
+    assert "Session completed: one" in lines
+    assert server.steps[-8:] == [1, 2, 3, 4, 5, 6, 7, 8]
+    doc = place.doc()
+    history = doc["context"]["conversation_history"]
+    assert history[:2] == said[:2]
+    assert [aside["to"] for aside in doc["context"]["set_aside"]] == [0]
+    assert doc["context"]["set_aside"][0]["messages"] == said[3:]
+    words = json.dumps(history[2:4], ensure_ascii=False)
+    assert "go about it in another way" in words
+    assert "put the files back to checkpoint 0" in words
+    assert [one["restored_from"] for one in doc["checkpoints"] if one.get("restored_from") is not None] == [0]
+    assert doc["phases_completed"] == ["analysis", "implementation", "review"]
+    for name in MODULES:
+        assert (place.repo.path / f"src/{name}/repository.go").read_text() == f"package {name}\n"

@@ -16,6 +16,8 @@ from support import GitRepo
 from gitsession.config import Settings
 from gitsession.errors import (
     BackendMissing,
+    CheckpointNotFound,
+    DriftError,
     GitSessionError,
     IllegalTransition,
     NotARepository,
@@ -362,3 +364,39 @@ def test_a_checkpoint_that_fails_stops_the_agent_and_is_never_recorded(
     assert "No space left" in str(outcome.reason)
     assert desk.store.load("s").checkpoints == []
     assert not (desk.repo.path / "late").exists()
+
+
+def test_going_back_to_a_checkpoint_and_on_from_there(desk: Desk) -> None:
+    script = """
+        if [ "${PINABLE_RESUME-}" = 0 ]; then echo "$PINABLE_TASK" > other.txt; exit 0; fi
+        echo 1 > one.txt; echo '::checkpoint::first'; read -r saved < "$PINABLE_ACK"
+        echo 2 > two.txt; echo '::checkpoint::second'; exit 1
+    """
+    desk.run(script, task="t", session_id="s")
+    outcome = desk.run(session_id="s", restore_checkpoint=0, task="another way")
+    assert outcome.status == "completed"
+    assert desk.told[0] == events.Resuming("s", 0, "first")
+    assert sorted(path.name for path in desk.repo.path.glob("*.txt")) == ["one.txt", "other.txt"]
+    kept = [(one.index, one.trigger, one.restored_from) for one in desk.store.load("s").checkpoints]
+    assert kept[1:] == [(1, "agent", None), (2, "restore", 0), (3, "end", None)]
+
+
+def test_going_back_over_changes_of_the_user_s_needs_force(desk: Desk) -> None:
+    script = "echo 1 > one.txt; echo '::checkpoint::first'; read -r saved < $PINABLE_ACK; echo 2 > one.txt; exit 1"
+    desk.run(script, task="t", session_id="s")
+    desk.repo.write("one.txt", "mine\n")
+    with pytest.raises(DriftError):
+        desk.run("true", session_id="s", restore_checkpoint=0)
+    assert (desk.repo.path / "one.txt").read_text() == "mine\n"
+    desk.run("true", session_id="s", restore_checkpoint=0, force=True)
+    assert (desk.repo.path / "one.txt").read_text() == "1\n"
+    safety = desk.store.load("s").checkpoints[2].commit
+    assert desk.repo.git("show", f"{safety}:one.txt") == "mine"
+
+
+def test_a_checkpoint_that_is_not_there_and_a_session_that_is_not_there(desk: Desk) -> None:
+    desk.run("exit 1", task="t", session_id="s")
+    with pytest.raises(CheckpointNotFound):
+        desk.run("true", session_id="s", restore_checkpoint=7)
+    with pytest.raises(UsageError, match="is for a session that is there"):
+        desk.run("true", task="t", session_id="new", restore_checkpoint=0)

@@ -11,18 +11,18 @@ session whose process is gone and null for one that does not run; ``checkpoint``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Self
 
 from gitsession.cli.render.out import columns, write, write_now
-from gitsession.cli.render.table import table
-from gitsession.cli.render.text import one_line, safe_text
+from gitsession.cli.render.table import from_columns, table
+from gitsession.cli.render.text import one_line, safe_text, safe_texts
 from gitsession.cli.render.units import age
 
 if TYPE_CHECKING:
     from gitsession.store.summaries import Summary
 
 CORRUPTED = "corrupted"
+GONE = "running (owner gone)"
 _HEADER = ("ID", "STATUS", "BACKEND", "CHECKPOINT", "AGE", "TASK")
 
 
@@ -33,18 +33,15 @@ def status(session: Summary) -> str:
 
 def draw(sessions: Sequence[Summary], now: float) -> None:
     """One line each; ages are from their creation to ``now`` (Unix seconds)."""
-    rows = [
-        (
-            safe_text(one.id),
-            state(status(one), one.alive),
-            safe_text(one.backend or "-"),
-            progress(one.checkpoint_index, one.files_count),
-            age(one.created_at, now),
-            _subject(one),
-        )
-        for one in sessions
-    ]
-    write("\n".join(table(_HEADER, rows, columns())))
+    cells = (
+        safe_texts([one.id for one in sessions]),
+        safe_texts([GONE if one.status == "running" and not one.alive else status(one) for one in sessions]),
+        safe_texts([one.backend or "-" for one in sessions]),
+        [progress(one.checkpoint_index, one.files_count) for one in sessions],
+        [age(one.created_at, now) for one in sessions],
+        [_subject(one) for one in sessions],
+    )
+    write("\n".join(from_columns(_HEADER, cells, columns())))
 
 
 _WATCHED = ("ID", "STATUS", "BACKEND", "CHECKPOINT", "PHASE", "TOUCHED", "TASK")
@@ -74,6 +71,8 @@ class Screen:
             )
             for one in sessions
         ]
+        from shutil import get_terminal_size  # slow to load, and only needed here
+
         size = get_terminal_size()
         lines = table(_WATCHED, rows, columns() or size.columns)
         if len(lines) > size.lines - 1:
@@ -85,7 +84,7 @@ class Screen:
 
 def state(name: str, alive: bool) -> str:
     """A state in words: a running session whose process is gone is not what it says."""
-    return "running (owner gone)" if name == "running" and not alive else safe_text(name)
+    return GONE if name == "running" and not alive else safe_text(name)
 
 
 def progress(checkpoint: int | None, files: int) -> str:

@@ -21,6 +21,11 @@ _SPECIAL = re.compile(r"[\\`*_\[\]<>&~|#!$@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _TICKS = re.compile(r"`+")
 
 
+def document(report: Report) -> str:
+    """The report as text."""
+    return "\n".join(lines(report)) + "\n"
+
+
 def lines(report: Report) -> Iterator[str]:
     """The report's lines."""
     yield f"# Session {_text(report.session_id)}"

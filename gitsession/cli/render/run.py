@@ -10,6 +10,8 @@
 ``active_seconds``, ``paused_seconds``, ``cost_usd`` (null when unknown), ``input_tokens``, ``output_tokens``,
 ``created``, ``modified``, ``deleted``.  What the agent prints goes to standard error then.
 
+``--output markdown`` ends with the session's report, as ``session export`` writes it; all else goes to standard error.
+
 ``--output stream-json`` writes these as they happen, each with its ``type``::
 
     session_created {session_id}                      resuming {session_id, checkpoint, description}
@@ -124,11 +126,37 @@ class JsonRun:
         """Nothing is open."""
 
 
-RUNS: dict[str, Callable[[], TextRun | JsonRun | StreamJsonRun]] = {
+class MarkdownRun:
+    """The session's report at the end, as ``session export`` writes it; what is told meanwhile goes to standard error."""
+
+    def __call__(self, event: events.RunEvent) -> None:
+        if isinstance(event, events.Ended):
+            sys.stdout.write(_markdown(event.outcome.session_id))
+            sys.stdout.flush()
+            return
+        for line in lines(event):
+            sys.stderr.write(line + "\n")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+RUNS: dict[str, Callable[[], TextRun | JsonRun | StreamJsonRun | MarkdownRun]] = {
     "text": TextRun,
     "json": JsonRun,
     "stream-json": StreamJsonRun,
+    "markdown": MarkdownRun,
 }
+
+
+def _markdown(session_id: str) -> str:
+    """The session's report, keys masked."""
+    from gitsession.cli.render.markdown import document
+    from gitsession.store.sessions import SessionStore
+    from gitsession.verbs.export import gather, masked
+    from gitsession.verbs.redact import Redactor
+
+    return document(masked(gather(SessionStore(), session_id), Redactor()))
 
 
 def lines(event: events.RunEvent, told: str | None = None) -> list[str]:

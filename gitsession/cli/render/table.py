@@ -15,8 +15,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | N
 
     Cells are single lines already made safe.
     """
-    *cells, last = zip(header, *rows, strict=True)
-    padded = [_padded(column) for column in cells]
+    return from_columns(header, [*zip(*rows, strict=True)] or [()] * len(header), columns)
+
+
+def from_columns(header: Sequence[str], cells: Sequence[Sequence[str]], columns: int | None) -> list[str]:
+    """The same of columns, which is quick for thousands of rows."""
+    *first, last = ((name, *column) for name, column in zip(header, cells, strict=True))
+    padded = [_padded(column) for column in first]
     if columns is not None:
         room = max(_LEAST, columns - sum(size for size, _ in padded) - len(_GAP) * len(padded))
         last = tuple(clip(cell, room) for cell in last)

@@ -78,9 +78,9 @@ def _report(store: SessionStore, session_id: str, kind: str, redactor: redact.Re
         from gitsession.cli.render.html import page
 
         return page(report) + "\n"
-    from gitsession.cli.render.markdown import lines
+    from gitsession.cli.render.markdown import document
 
-    return "\n".join(lines(report)) + "\n"
+    return document(report)
 
 
 def _patches(store: SessionStore, session_id: str, no_redact: bool) -> bytes:
