@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from sessions import TestSession
-from support import GitRepo, Snapshot
+from support import GitRepo, Snapshot, run_cli
 
 from gitsession import seam
 from gitsession.errors import GitSessionError
@@ -165,6 +165,16 @@ def test_the_next_restore_finishes_the_one_before(session: TestSession, what: st
     assert report.warnings == ("a restore of checkpoint 0 that was interrupted has been finished",)
     assert user.snapshot() == second_shot
     assert leftovers(user) == []
+
+
+def test_a_checkpoint_by_hand_finishes_it_first(session: TestSession) -> None:
+    user = session.user
+    assert killed_at(FILES // 2, lambda: session.restore(0))
+    done = run_cli("pinable-agents", "session", "checkpoint", session.id, "--description", "by hand", cwd=user.path)
+    assert done.returncode == 0, done.stderr
+    assert session.doc["restoring"] is None
+    assert leftovers(user) == []
+    assert [(one["trigger"], one["files_changed"]) for one in session.records[-1:]] == [("manual", [])]
 
 
 def test_killed_while_finishing(session: TestSession) -> None:

@@ -10,6 +10,7 @@ from gitsession.cli.render.out import note, write, write_json
 from gitsession.cli.render.run import saved
 from gitsession.cli.render.text import one_line, safe_text
 from gitsession.verbs.checkpoint import checkpoint
+from gitsession.verbs.restore import finish_interrupted
 
 
 @click.command("checkpoint", help="Take a checkpoint of a session's files as they are now.")
@@ -18,7 +19,9 @@ from gitsession.verbs.checkpoint import checkpoint
 @json_option
 def command(session: str, description: str | None, as_json: bool) -> None:
     store, session_id = find(session)
-    taken = checkpoint(store, session_id, description, config.load(store.home))
+    settings = config.load(store.home)
+    finish_interrupted(store, session_id, settings)
+    taken = checkpoint(store, session_id, description, settings)
     if as_json:
         write_json(taken.model_dump(mode="json"))
         return
