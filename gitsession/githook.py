@@ -298,11 +298,13 @@ def post_commit(place: Place, *_rest: str) -> None:
     facts = _found(place, entries)
     if not facts:
         return
+    asked = _ask_settings(place)
     patches = place.piped(["diff-tree", *_PATCH, commit], ["patch-id", "--stable"]) or b""
     patch = patches.split(b" ")[0].decode() or None
     whole = {"commit": commit, "tree": tree, "parent": parent, "patch": patch}
     links.append(place.common_dir, [{**whole, **fact} for fact in facts])
-    _note(place, commit, facts)
+    if _settings(asked())[0] == "note":
+        _note(place, commit, facts)
 
 
 def brought_by(git: claims.Git, commit: str) -> tuple[str, str, str | None, list[Entry]]:
@@ -326,9 +328,9 @@ def patch_ids(git: claims.Git, commits: list[str]) -> dict[str, str]:
 
 
 def _note(place: Place, commit: str, facts: list[Fact]) -> None:
-    """Say it in a note, if the user wants that."""
+    """Say it in a note."""
     wanted = links.trailers(facts)
-    if not wanted or _settings(_ask_settings(place)())[0] != "note":
+    if not wanted:
         return
     lines = []
     for session, checkpoint in wanted:
@@ -358,8 +360,9 @@ def post_rewrite(place: Place, command: str, *_rest: str) -> None:
             whole = {"commit": commit, "tree": tree, "parent": parent, "patch": patches[old], "how": "rewrite"}
             carried[new] = [{**fact, **whole} for (one, _), fact in last.items() if one == old]
     links.append(place.common_dir, [*added, *(fact for some in carried.values() for fact in some)])
-    for new, some in carried.items():
-        _note(place, new, some)
+    if carried and _settings(_ask_settings(place)())[0] == "note":
+        for new, some in carried.items():
+            _note(place, new, some)
 
 
 # Where HEAD goes

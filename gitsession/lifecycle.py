@@ -104,6 +104,13 @@ def fold(doc: Doc, entry: Entry) -> None:
     doc["updated_at"] = entry["at"]
 
 
+def newest(doc: Doc) -> Doc:
+    """The newest checkpoint's record, or the base's; both have ``commit``, ``tree``, ``meta`` and ``empty_dirs``."""
+    checkpoints = doc.get("checkpoints")
+    record: Doc = checkpoints[-1] if checkpoints else doc["base"]
+    return record
+
+
 def _status(doc: Doc, entry: Entry) -> None:
     """``status``: ``to``; ``reason`` and ``ended_at`` of a pause; ``run``, the facts of a run that begins."""
     doc["status"] = transition(doc["status"], entry["to"])

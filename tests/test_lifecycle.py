@@ -118,7 +118,27 @@ def test_one_unpriced_token_makes_the_cost_unknown() -> None:
 def test_a_checkpoint_told_again_under_a_new_number_is_not_added_twice() -> None:
     record = {"index": 0, "changes": [{"path": "a", "status": "added"}]}
     doc = folded([{"event": "checkpoint", "record": record}, {"event": "checkpoint", "record": record}])
-    assert doc["checkpoints"] == [record]
+    assert doc["checkpoints"] == [{**record, "said": {"messages": 0, "phases": 0}}]
+
+
+def test_going_back_to_a_checkpoint_takes_phases_and_words_back() -> None:
+    def prompt(text: str, phase: str) -> dict[str, Any]:
+        return {"event": "prompt", "text": text, "phase": phase}
+
+    doc = folded(
+        [
+            prompt("look", "analysis"),
+            {"event": "checkpoint", "record": {"index": 0, "phase": "analysis"}},
+            {"event": "reply", "message": {"content": []}, "usage": {"input": 1, "output": 1}},
+            prompt("change", "implementation"),
+            {"event": "findings", "findings": ["one"], "dropped": 0},
+            {"event": "rewound", "to": 0},
+        ]
+    )
+    assert (doc["current_phase"], doc["phases_completed"]) == ("analysis", [])
+    assert [message["content"][0]["text"] for message in doc["context"]["conversation_history"]] == ["look"]
+    assert [len(aside["messages"]) for aside in doc["context"]["set_aside"]] == [2]
+    assert "findings" not in doc
 
 
 def test_an_unknown_event_changes_only_the_moment_and_the_number() -> None:

@@ -91,7 +91,7 @@ def below(
 
     Not looked into: what is ignored, and the ``nested`` repositories.
     """
-    filled = {parent for path in files for parent in parents(path)}
+    filled = {parent for path in files for parent in trees.parents(path)}
     found = Oddities()
     pending, doubtful = list(roots), list[bytes]()
     while pending:
@@ -115,13 +115,6 @@ def ignored(repo: Repo, index: Path, paths: Collection[bytes]) -> set[bytes]:
     asked = b"".join(b"./" + path + b"\0" for path in paths)
     out = repo.git("--no-literal-pathspecs", "check-ignore", "-z", "--stdin", input=asked, index=index, ok=(0, 1, 128))
     return {path[2:] for path in out.split(b"\0")[:-1]}
-
-
-def parents(path: bytes) -> Iterator[bytes]:
-    """Each directory above ``path``, the nearest first, without the top."""
-    while b"/" in path:
-        path = path.rpartition(b"/")[0]
-        yield path
 
 
 def _look_into(repo: Repo, directory: bytes) -> tuple[_Facts, list[bytes]]:
@@ -175,7 +168,7 @@ def _directories(
     if tree is not None:
         with suppress(RepositoryError):  # git's gc may have taken that tree
             for change in trees.diff(objects, tree, known[0]):
-                found.update(parents(change.path))
+                found.update(trees.parents(change.path))
             return found
     for each in set(known):
         found.update(repo.git("ls-tree", "-r", "-d", "-z", "--name-only", each).split(b"\0")[:-1])

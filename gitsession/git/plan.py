@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gitsession.git import trees
-from gitsession.git.trees import GITLINK, TREE, Entry
+from gitsession.git.trees import GITLINK, TREE, Entry, parents
 
 Wanted = Callable[[bytes], bool]
 
@@ -230,13 +230,6 @@ def _version(state: State, path: bytes, entry: Entry | None) -> Version | None:
 
 def _raw_id(version: Version) -> str | None:
     return None if version.raw is None else version.raw.oid
-
-
-def parents(path: bytes) -> Iterator[bytes]:
-    """Each directory above a path, the nearest first, without the top."""
-    while b"/" in path:
-        path = path.rpartition(b"/")[0]
-        yield path
 
 
 def below(paths: Iterable[bytes]) -> Wanted:

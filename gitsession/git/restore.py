@@ -20,8 +20,8 @@ from gitsession.git import trees
 from gitsession.git.capture import Captured, Skipped
 from gitsession.git.contents import Contents, exact_entry
 from gitsession.git.objects import Objects
-from gitsession.git.plan import Plan, State, Step, Version, parents
-from gitsession.git.trees import EXECUTABLE, LINK, TREE
+from gitsession.git.plan import Plan, State, Step, Version
+from gitsession.git.trees import EXECUTABLE, LINK, TREE, parents
 from gitsession.git.worktree import OTHER, Found, Obstructed, Worktree, reason_of
 
 Progress = Callable[[int, int], None]

@@ -160,7 +160,7 @@ class Scanner:
         captured = [
             b"%o %b\t%b\0" % (change.new.mode, change.new.oid.encode(), change.path)
             for change in trees.diff(self._objects, index.tree, newest)
-            if change.new is not None and any(parent in followed for parent in oddities.parents(change.path))
+            if change.new is not None and any(parent in followed for parent in trees.parents(change.path))
         ]
         with self.indexes.fresh(index.path) as temporary:
             # Git looks into a nested repository when its index has files in it.

@@ -107,7 +107,7 @@ class Taking:
         possible = set(before)
         for path, entry in self.entries.items():
             if entry is None:
-                possible.update((path, *oddities.parents(path)))
+                possible.update((path, *trees.parents(path)))
         return {path for path in possible if self._is_empty(path)}
 
     def heal(self, indexes: Indexes) -> None:
@@ -143,7 +143,7 @@ class Taking:
         if _unstorable(path):
             raise _LeftOut("git does not store a file of this name")
         try:
-            for parent in reversed([*oddities.parents(path)]):
+            for parent in reversed([*trees.parents(path)]):
                 if not self._passes(parent):
                     return self._absent(path)
             for _ in range(_TRIES):
@@ -195,7 +195,7 @@ class Taking:
         """Nothing, but for a file that a sparse checkout leaves away: that is what the index says it is."""
         if self.found is None or not self.filters.sparse or path in self.found.differing:
             return None
-        if any(self._is_in_the_way(parent) for parent in oddities.parents(path)):
+        if any(self._is_in_the_way(parent) for parent in trees.parents(path)):
             return None
         self._not_for_index.add(path)
         entry = trees.lookup(self.objects, self.found.index.tree, path)
@@ -264,7 +264,7 @@ class Taking:
     def _contradictions(self) -> list[bytes]:
         """Files that cannot be there, as there are files below them: one was put in the other's place meanwhile."""
         standing = {path for path, entry in self.entries.items() if entry is not None}
-        return [path for path in {up for path in standing for up in oddities.parents(path)} if path in standing]
+        return [path for path in {up for path in standing for up in trees.parents(path)} if path in standing]
 
     # What is a directory here, and whose
 

@@ -97,7 +97,7 @@ def update(objects: Store, tree: str | None, changes: Mapping[bytes, Entry | Non
     directories = _directories(changes)
     loaded = _load_touched(objects, tree, directories)
     dirty = _apply(changes, loaded)
-    filled = {parent for path, entry in changes.items() if entry is not None for parent in _parents(path)}
+    filled = {parent for path, entry in changes.items() if entry is not None for parent in parents(path)}
     # Longer paths first: a directory is finished before the one that holds it.
     for directory in sorted(directories - {b""}, reverse=True):
         replaced = changes.get(directory) is not None
@@ -209,10 +209,10 @@ def _split(path: bytes) -> tuple[bytes, bytes]:
     return directory, name
 
 
-def _parents(path: bytes) -> Iterator[bytes]:
-    """Each directory above ``path``, the top last."""
-    while path:
-        path = _split(path)[0]
+def parents(path: bytes) -> Iterator[bytes]:
+    """Each directory above ``path``, the nearest first, without the top."""
+    while b"/" in path:
+        path = path.rpartition(b"/")[0]
         yield path
 
 
@@ -220,7 +220,7 @@ def _directories(paths: Iterable[bytes]) -> set[bytes]:
     """Every directory that has to be looked into to reach ``paths``, the top always."""
     found = {b""}
     for path in paths:
-        for directory in _parents(path):
+        for directory in parents(path):
             if directory in found:
                 break
             found.add(directory)

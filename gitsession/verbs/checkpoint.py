@@ -18,7 +18,7 @@ from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.git.trees import TreeChange
-from gitsession.lifecycle import Doc
+from gitsession.lifecycle import Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import heads
@@ -100,16 +100,16 @@ class Recorder:
         """What a checkpoint taken now would hold, against the newest; no checkpoint is recorded."""
         self._adopt(draft)
         heads.take_in(draft, self.repo)
-        newest = _newest(draft.doc)
+        before = newest(draft.doc)
         return capture(
             self.repo,
             self.objects,
-            newest["tree"],
+            before["tree"],
             paths=known,
             max_file_size=self.settings.capture_max_file_size,
             exclude=self.settings.capture_exclude,
-            previous_raw=self.ledger.raw(newest.get("meta")),
-            previous_empty=[paths.decode(path) for path in newest.get("empty_dirs", [])],
+            previous_raw=self.ledger.raw(before.get("meta")),
+            previous_empty=[paths.decode(path) for path in before.get("empty_dirs", [])],
         )
 
     def take_in(
@@ -132,7 +132,7 @@ class Recorder:
         if not (always or captured.differs):
             return None
         doc = draft.doc
-        newest = _newest(doc)
+        before = newest(doc)
         index = len(doc["checkpoints"])
         changes = [{"path": paths.encode(change.path), "status": status_of(change)} for change in captured.changes]
         pending = doc["cost"].get("pending", {"input": 0, "output": 0})
@@ -154,8 +154,8 @@ class Recorder:
         record["meta"] = self.ledger.keep_raw(captured.raw, index)
         commit = self.ledger.append(
             captured.tree,
-            tip=newest["commit"],
-            parent=newest["commit"],
+            tip=before["commit"],
+            parent=before["commit"],
             subject=f"checkpoint {index}: {record['description']}",
             index=index,
             phase=record["phase"],
@@ -183,7 +183,7 @@ def entries_ahead(ledger: Ledger, doc: Doc) -> list[Doc]:
 
     ``RefMoved`` when the ref does not go on from what the record knows.
     """
-    known = _newest(doc)["commit"] if doc.get("base") else None
+    known = newest(doc)["commit"] if doc.get("base") else None
     tip = ledger.tip()
     if tip == known:
         return []
@@ -265,13 +265,6 @@ def status_of(change: TreeChange) -> str:
     if change.new is None:
         return "deleted"
     return "type" if change.old.mode >> 12 != change.new.mode >> 12 else "modified"
-
-
-def _newest(doc: Doc) -> Doc:
-    """The newest checkpoint's record, or the base's: ``commit``, ``tree``, ``meta``, ``empty_dirs``."""
-    checkpoints = doc.get("checkpoints")
-    newest: Doc = checkpoints[-1] if checkpoints else doc["base"]
-    return newest
 
 
 def _beside_tree(captured: Captured) -> Doc:

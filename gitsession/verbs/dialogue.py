@@ -9,7 +9,7 @@ from typing import Any, Final
 from gitsession import prices
 from gitsession.backends import base as backend
 from gitsession.backends.base import EditOutcome, Usage
-from gitsession.lifecycle import Doc
+from gitsession.lifecycle import Doc, newest
 from gitsession.prices import Tokens
 from gitsession.verbs import review
 from gitsession.verbs.checkpoint import Recorder
@@ -64,9 +64,8 @@ class Dialogue:
                 return EditOutcome(made.reason)
             case backend.ReviewWanted():
                 doc = self._recorder.store.read(self._recorder.session_id)
-                newest = doc["checkpoints"][-1] if doc["checkpoints"] else doc["base"]
                 repo, objects = self._recorder.repo, self._recorder.objects
-                return review.manifest(repo, objects, doc["base"]["tree"], newest["tree"])
+                return review.manifest(repo, objects, doc["base"]["tree"], newest(doc)["tree"])
             case backend.Findings(call, findings):
                 checked = review.check(Workspace(self._recorder.repo), findings)
                 kept = [asdict(finding) for finding in checked.kept]

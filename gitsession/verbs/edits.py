@@ -30,10 +30,9 @@ from gitsession.errors import EditConflict, RepositoryError
 from gitsession.git import trees
 from gitsession.git.filters import Filters
 from gitsession.git.objects import Objects
-from gitsession.git.plan import parents
-from gitsession.git.trees import EXECUTABLE, FILE, storable
+from gitsession.git.trees import EXECUTABLE, FILE, parents, storable
 from gitsession.git.worktree import Obstructed, Worktree, reason_of
-from gitsession.lifecycle import Doc
+from gitsession.lifecycle import Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.verbs.checkpoint import Recorder
 
@@ -171,8 +170,7 @@ class Edits:
 
     def _is_known(self, doc: Doc, change: FileEdit) -> bool:
         """Whether the newest checkpoint's tree has exactly the bytes that are there."""
-        newest = doc["checkpoints"][-1] if doc["checkpoints"] else doc["base"]
-        entry = trees.lookup(self._recorder.objects, newest["tree"], change.path)
+        entry = trees.lookup(self._recorder.objects, newest(doc)["tree"], change.path)
         return change.expected == (entry.oid if entry is not None else None)
 
     def _take(

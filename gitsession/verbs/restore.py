@@ -35,7 +35,7 @@ from gitsession.git.plan import Plan, State
 from gitsession.git.repo import Repo
 from gitsession.git.restore import Progress, apply, directories, missing, obstacles, outcome
 from gitsession.git.worktree import Worktree
-from gitsession.lifecycle import Doc
+from gitsession.lifecycle import Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import Recorder, repository_of
@@ -204,7 +204,7 @@ class _Restorer:
         with self._store.edit(self._id) as draft, self._worktree(token) as worktree:
             target = _record_of(draft.doc, request.target)
             captured = self._recorder.look_in(draft)
-            known = _newest(draft.doc)
+            known = newest(draft.doc)
             wanted = self._wanted(draft.doc, request)
             plan, captured = self._agreed_plan(known, captured, target, request, wanted, worktree)
             report = RestoreReport(
@@ -360,15 +360,15 @@ class _Restorer:
         with self._worktree(token) as worktree:
             applied = apply(plan, worktree, self._contents, self._progress)
             with self._store.edit(self._id) as draft:
-                newest = _newest(draft.doc)
+                last = newest(draft.doc)
                 # The restore's own checkpoint is there already when only its last word was lost.
-                if newest.get("safety", BASE) != report.safety:
-                    now = outcome(self._recorder.objects, self._state(newest), plan, applied, worktree)
-                    newest = self._record(draft, now, report, request)
+                if last.get("safety", BASE) != report.safety:
+                    now = outcome(self._recorder.objects, self._state(last), plan, applied, worktree)
+                    last = self._record(draft, now, report, request)
                 left = [{"path": texts.encode(path), "reason": reason} for path, reason in applied.left]
-                draft.log("restore_done", checkpoint=newest["index"], left=left)
+                draft.log("restore_done", checkpoint=last["index"], left=left)
         unfinished = tuple(FileAction(texts.encode(path), "leave", reason) for path, reason in applied.left)
-        return replace(report, left=unfinished, checkpoint=newest["index"])
+        return replace(report, left=unfinished, checkpoint=last["index"])
 
     def _record(self, draft: Draft, now: Captured, report: RestoreReport, request: _Request) -> Doc:
         extra = {
@@ -433,12 +433,6 @@ def _record_of(doc: Doc, index: Index) -> Doc:
             hint=f"pinable-agents session checkpoints {doc['id']} lists them",
         )
     return record
-
-
-def _newest(doc: Doc) -> Doc:
-    checkpoints: list[Doc] = doc["checkpoints"]
-    newest: Doc = checkpoints[-1] if checkpoints else doc["base"]
-    return newest
 
 
 def _actions(plan: Plan, target: Index) -> tuple[FileAction, ...]:

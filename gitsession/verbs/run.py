@@ -50,8 +50,8 @@ class RunRequest:
     limits: Limits = field(default_factory=Limits)
     allow_commands: bool = False
     force: bool = False
-    """Go on where somebody changed a file that an edit was to change; their version stays.  Go back to a checkpoint over
-    files that changed since the last one, saving them first.  Begin a member of a chain before its turn."""
+    """Go on where somebody changed a file that an edit was to change; their version stays.  Go back to a checkpoint
+    over files that changed since the last one, saving them first.  Begin a member of a chain before its turn."""
 
 
 class Runner:

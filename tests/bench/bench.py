@@ -177,9 +177,7 @@ def recover(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
         subprocess.run(argv, env=environment, check=True, capture_output=True)
         return time.perf_counter() - start
 
-    mine, theirs = alternate(
-        rounds, lambda _: timed(command), lambda _: timed([sys.executable, "-I", "-c", "pass"])
-    )
+    mine, theirs = alternate(rounds, lambda _: timed(command), lambda _: timed([sys.executable, "-I", "-c", "pass"]))
     shutil.rmtree(store)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return {"10,000 sessions": report(mine, theirs) | {"peak_kb": peak}}

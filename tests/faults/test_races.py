@@ -15,7 +15,7 @@ from support import GitRepo, program
 
 from gitsession import SessionStore
 
-ROUNDS = 12
+ROUNDS = 8
 MANY = 200
 RUN = """
 import json, os, sys

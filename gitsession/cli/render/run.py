@@ -127,7 +127,7 @@ class JsonRun:
 
 
 class MarkdownRun:
-    """The session's report at the end, as ``session export`` writes it; what is told meanwhile goes to standard error."""
+    """The session's report at the end, as ``session export`` writes it; all else goes to standard error."""
 
     def __call__(self, event: events.RunEvent) -> None:
         if isinstance(event, events.Ended):
