@@ -66,7 +66,9 @@ def refresh(common_dir: str, git: Git, *, trusting: bool = True) -> Tips:
         batch = {name: now[name] for name in behind[start : start + _BATCH]}
         generations = _take_in(directory, git, batch, known)
         tips |= {name: (tip, generations.get(name, _NONE)) for name, tip in batch.items()}
-        _write_tips(directory, _unsettled(signature), {**{name: known[name] for name in known if name in now}, **tips})
+        if len(behind) > start + _BATCH:
+            left = {name: known[name] for name in known if name in now}
+            _write_tips(directory, _unsettled(signature), {**left, **tips})
     _write_tips(directory, signature, tips)
     return tips
 

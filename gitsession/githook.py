@@ -118,8 +118,9 @@ def prepare_commit_msg(place: Place, message: str, source: str = "", *_rest: str
     """
     pending = _pending(place)
     _remove(pending)
-    asked = _ask_settings(place)  # which is answered meanwhile
-    wanted = links.trailers(_found(place, staged(place)))
+    asked, brought = _ask_settings(place), staged(place)  # which git looks into meanwhile
+    tips = claims.refresh(place.common_dir, place.git)
+    wanted = links.trailers(_found(place, tips, brought()))
     mode, comment = _settings(asked())
     if not wanted or mode != "trailer":
         return
@@ -194,27 +195,32 @@ def _settings(out: bytes | None) -> tuple[str, bytes]:
 # What a commit brings
 
 
-def staged(place: Place) -> list[Entry]:
-    """What the commit about to be made has that none of its parents has."""
+def staged(place: Place) -> Callable[[], list[Entry]]:
+    """What the commit about to be made has that none of its parents has, once the result is called."""
     others = os.path.join(place.git_dir, "MERGE_HEAD")
     parents = ["HEAD", *(_read(others).decode().split() if os.path.exists(others) else [])]
     tree = index_tree(place.index)
-    return _common([_against(place, parent, tree) for parent in parents])
+    sides = [_against(place, parent, tree) for parent in parents]
+    return lambda: _common([side() for side in sides])
 
 
-def _against(place: Place, parent: str, tree: str | None) -> list[Entry]:
+def _against(place: Place, parent: str, tree: str | None) -> Callable[[], list[Entry]]:
     """What the index (``tree``, if that is known) has and ``parent`` has not; before the first commit that is all."""
     if tree is not None:
         questions = [["diff-tree", *_RAW, old, tree] for old in (parent, _EMPTY_TREES[len(tree)])]
     else:
         questions = [["diff-index", "--cached", *_RAW, old] for old in (parent, *_EMPTY_TREES.values())]
     index = os.path.abspath(place.index) if tree is None else None
-    out = None
-    for question in questions:
-        out = place.git(question, index=index)
-        if out is not None:
-            break
-    return [(path, new) for _, path, _, new in claims.raw_entries(out or b"") if new.strip(b"0")]
+    first, *others = questions
+    answer = place.start(first, index=index)
+
+    def entries() -> list[Entry]:
+        out = answer()
+        for other in others:
+            out = place.git(other, index=index) if out is None else out
+        return [(path, new) for _, path, _, new in claims.raw_entries(out or b"") if new.strip(b"0")]
+
+    return entries
 
 
 _RAW = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
@@ -263,11 +269,8 @@ def _root(data: bytes, count: int, digest: int) -> str | None:
     return rest[:digest].hex() if covered == b"%d" % count else None
 
 
-def _found(place: Place, entries: list[Entry]) -> list[Fact]:
+def _found(place: Place, tips: claims.Tips, entries: list[Entry]) -> list[Fact]:
     """The facts about a commit that brings ``entries``."""
-    if not entries:
-        return []
-    tips = claims.refresh(place.common_dir, place.git)
     facts = links.decide(entries, claims.lookup(place.common_dir, tips, entries)) if tips else []
     agent = os.environ.get(_AGENT, "").encode()
     if agent not in tips or (agent.decode(), links.CERTAIN) in {(fact["session"], fact["label"]) for fact in facts}:
@@ -294,8 +297,10 @@ def _not_of_base(place: Place, base: str, entries: list[Entry]) -> list[bytes]:
 def post_commit(place: Place, *_rest: str) -> None:
     """Note what the new commit holds."""
     _remove(_pending(place))
-    commit, tree, parent, entries = brought_by(place.git, "HEAD")
-    facts = _found(place, entries)
+    answer = place.start(_brought_by("HEAD"))
+    tips = claims.refresh(place.common_dir, place.git)
+    commit, tree, parent, entries = _told(answer())
+    facts = _found(place, tips, entries)
     if not facts:
         return
     asked = _ask_settings(place)
@@ -309,7 +314,15 @@ def post_commit(place: Place, *_rest: str) -> None:
 
 def brought_by(git: claims.Git, commit: str) -> tuple[str, str, str | None, list[Entry]]:
     """Id, tree and first parent of a commit, and what it has that none of its parents has."""
-    out = git(["diff-tree", *_RAW, "--root", "-c", "--always", "--pretty=tformat:%H %T %P", commit], b"") or b""
+    return _told(git(_brought_by(commit), b""))
+
+
+def _brought_by(commit: str) -> list[str]:
+    return ["diff-tree", *_RAW, "--root", "-c", "--always", "--pretty=tformat:%H %T %P", commit]
+
+
+def _told(out: bytes | None) -> tuple[str, str, str | None, list[Entry]]:
+    out = out or b""
     oid, tree, *parents = out.partition(b"\0")[0].decode().split()
     entries = [(path, new) for _, path, _, new in claims.raw_entries(out) if new.strip(b"0")]
     return oid, tree, parents[0] if parents else None, entries

@@ -70,7 +70,7 @@ class Recorder:
                 tip=None,
                 parent=head,
                 subject="base",
-                record={**record, "meta": meta, "session": {name: draft.doc.get(name) for name in KEPT_IN_GIT}},
+                record={**record, "meta": meta, "session": _kept_in_git(draft.doc)},
             )
             draft.log("base", base={"commit": commit, "tree": captured.tree, **record, "meta": meta})
             return captured
@@ -265,6 +265,14 @@ def status_of(change: TreeChange) -> str:
     if change.new is None:
         return "deleted"
     return "type" if change.old.mode >> 12 != change.new.mode >> 12 else "modified"
+
+
+def _kept_in_git(doc: Doc) -> Doc:
+    """See ``KEPT_IN_GIT``; objects can be pushed somewhere, so no key that was given in a command goes with them."""
+    from gitsession.verbs.redact import Redactor
+
+    kept: Doc = Redactor().value({name: doc.get(name) for name in KEPT_IN_GIT})
+    return kept
 
 
 def _beside_tree(captured: Captured) -> Doc:

@@ -284,6 +284,7 @@ def hooks(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
 
         def prepare(number: int) -> None:
             stage(number, "hook")
+            git(repo, "write-tree")  # what git commit does before it calls the hook: the index knows its tree
             message.write_text("Said\n")
 
         python = [sys.executable, "-I", "-S", "-c", "pass"]

@@ -270,6 +270,7 @@ def test_a_ref_that_went_back_or_away_is_put_back(session: TestSession, damage: 
 
 
 def test_a_ref_that_somebody_moved_elsewhere_is_left_to_them(session: TestSession) -> None:
+    give_command(session, "true")
     head = session.user.git("rev-parse", "HEAD")
     session.user.git("update-ref", "refs/pinable/s1", head)
     done = repair(session.store, "s1", SETTINGS, session.user.path)

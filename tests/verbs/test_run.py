@@ -400,3 +400,13 @@ def test_a_checkpoint_that_is_not_there_and_a_session_that_is_not_there(desk: De
         desk.run("true", session_id="s", restore_checkpoint=7)
     with pytest.raises(UsageError, match="is for a session that is there"):
         desk.run("true", task="t", session_id="new", restore_checkpoint=0)
+
+
+def test_a_key_in_the_command_stays_out_of_git(desk: Desk) -> None:
+    key = "sk-ant-" + "a1" * 20
+    asked = RunRequest(desk.repo.path, task="t", session_id="s", command=("true", f"--api-key={key}"))
+    Runner(desk.store, asked, desk.told.append, SETTINGS).run()
+    assert desk.store.read("s")["command"][1].endswith(key)
+    message = desk.repo.git("log", "-1", "--format=%B", "refs/pinable/s")
+    assert '"command":["true","--api-key=[redacted]"]' in message
+    assert key not in message
