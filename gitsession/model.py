@@ -73,8 +73,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gitsession.lifecycle import SCHEMA_VERSION
 
-MAX_LISTED_CHANGES = 1000
-
 
 class Record(BaseModel):
     """Base of all parts: unknown fields survive."""

@@ -18,7 +18,7 @@ from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.git.trees import TreeChange
-from gitsession.lifecycle import Doc, newest
+from gitsession.lifecycle import MAX_LISTED_CHANGES, Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import heads
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 KEPT_IN_GIT = (
     "id", "backend", "model", "task", "task_hash", "files", "created_at", "workflow", "metadata", "command", "priority",
 )  # fmt: skip
-_LISTED = 1000  # model.MAX_LISTED_CHANGES, which cannot be imported here without pydantic
 
 
 class Recorder:
@@ -141,13 +140,13 @@ class Recorder:
             "timestamp": draft.now(),
             "phase": doc.get("current_phase"),
             "description": description if description is not None else describe(changes),
-            "files_changed": [change["path"] for change in changes[:_LISTED]],
+            "files_changed": [change["path"] for change in changes[:MAX_LISTED_CHANGES]],
             "tokens_used": {"input": pending["input"], "output": pending["output"]},
             **({"cost_usd": pending["cost_usd"]} if "cost_usd" in pending else {}),
             "capture": captured.method,
             "trigger": trigger,
-            "changes": changes[:_LISTED],
-            **({"files_changed_total": len(changes)} if len(changes) > _LISTED else {}),
+            "changes": changes[:MAX_LISTED_CHANGES],
+            **({"files_changed_total": len(changes)} if len(changes) > MAX_LISTED_CHANGES else {}),
             **_beside_tree(captured),
             **(extra or {}),
         }
