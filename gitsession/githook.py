@@ -303,12 +303,13 @@ def post_commit(place: Place, *_rest: str) -> None:
     facts = _found(place, tips, entries)
     if not facts:
         return
-    asked = _ask_settings(place)
     patches = place.piped(["diff-tree", *_PATCH, commit], ["patch-id", "--stable"]) or b""
     patch = patches.split(b" ")[0].decode() or None
     whole = {"commit": commit, "tree": tree, "parent": parent, "patch": patch}
     links.append(place.common_dir, [{**whole, **fact} for fact in facts])
-    if _settings(asked())[0] == "note":
+    message = os.path.join(place.git_dir, "COMMIT_EDITMSG")
+    is_said = os.path.exists(message) and f"{links.SESSION}: ".encode() in _read(message)
+    if not is_said and _settings(_ask_settings(place)())[0] == "note":
         _note(place, commit, facts)
 
 

@@ -262,7 +262,7 @@ def make_sessions(home: Path, number: int) -> None:
 
 
 def hooks(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
-    """each git hook, alone and in a whole commit, with no session and with 500; the rival is an empty hook, a bare Python"""
+    """each git hook, alone and in a commit, with no session and with 500; against an empty hook, a bare Python"""
     from gitsession.verbs import hooks as ours
 
     ours.install(repo)
@@ -301,7 +301,9 @@ def hooks(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
             before = prepare if name == "prepare-commit-msg" else None
             results[name] = _timed(repo, rounds, [f".git/hooks/{name}", *given], python, before)
             if name == "prepare-commit-msg":
-                git(repo, "commit", "-qm", "linked")
+                git(repo, "commit", "-qm", "all that was staged in the rounds")
+                stage(0, "one round's")
+                git(repo, "commit", "-qm", "what the hooks that follow look at")
 
         def commit(number: int, turn: str, *options: str) -> float:
             stage(number, turn)

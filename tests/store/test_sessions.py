@@ -241,7 +241,7 @@ def test_unknown_fields_survive_a_write_at_every_level(store: SessionStore) -> N
 def test_what_is_logged_is_in_the_draft_in_the_journal_and_in_the_file(store: SessionStore, session: str) -> None:
     with store.edit(session) as draft:
         entry = draft.log("checkpoint", record=record(2))
-        assert draft.doc["checkpoints"][2] == record(2)
+        assert record(2).items() <= draft.doc["checkpoints"][2].items()
         assert draft.doc["journal"] == {"seq": 6, "offset": store.journal(session).size()}
     assert entry == {"seq": 6, "at": entry["at"], "event": "checkpoint", "record": record(2)}
     assert store.journal(session).read()[0][-1] == entry
