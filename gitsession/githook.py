@@ -433,6 +433,9 @@ _HOOKS: dict[str, Callable[..., None]] = {
 # The system
 
 
+_RUNNING: set[int] = set()  # processes that were started and not waited for
+
+
 def _start(command: list[str], data: bytes, environment: dict[str, str]) -> Callable[[], bytes | None]:
     """Start a program; calling the result waits for its output, None if it fails.
 
@@ -471,10 +474,12 @@ def _spawn(command: list[str], environment: dict[str, str], source: int, out: in
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        return os.posix_spawnp(command[0], command, environment, file_actions=actions)
+        pid = os.posix_spawnp(command[0], command, environment, file_actions=actions)
     finally:
         os.close(source)
         os.close(out)
+    _RUNNING.add(pid)
+    return pid
 
 
 def _output(reader: int, pids: list[int]) -> bytes | None:
@@ -483,6 +488,7 @@ def _output(reader: int, pids: list[int]) -> bytes | None:
         parts.append(part)
     os.close(reader)
     failed = [pid for pid in pids if os.waitpid(pid, 0)[1]]
+    _RUNNING.difference_update(pids)
     return None if failed else b"".join(parts)
 
 
@@ -494,11 +500,16 @@ def _run_slowly(command: list[str], data: bytes, environment: dict[str, str]) ->
 
 
 def _limit_time() -> None:
-    """End quietly when it takes too long."""
+    """End quietly when it takes too long, and every git that was started with it."""
     import _signal  # type: ignore[import-not-found]  # signal itself loads enum
 
+    def end(*_: object) -> None:
+        for pid in _RUNNING:
+            os.kill(pid, _signal.SIGKILL)
+        os._exit(0)
+
     if hasattr(_signal, "alarm"):
-        _signal.signal(_signal.SIGALRM, lambda *_: os._exit(0))
+        _signal.signal(_signal.SIGALRM, end)
         _signal.alarm(TIME_LIMIT)
 
 

@@ -66,7 +66,6 @@ Unknown fields are kept, at every level, and written back.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -182,15 +181,3 @@ class Session(Record):
     @property
     def last_checkpoint(self) -> Checkpoint | None:
         return self.checkpoints[-1] if self.checkpoints else None
-
-
-def task_hash(task: str) -> str:
-    """``sha256:`` and the hex digest of the task's UTF-8."""
-    return "sha256:" + hashlib.sha256(task.encode("utf-8")).hexdigest()
-
-
-def same_task(a: str, b: str) -> bool:
-    """Whether two task hashes agree, compared by the shorter of them."""
-    a, b = a.removeprefix("sha256:"), b.removeprefix("sha256:")
-    length = min(len(a), len(b))
-    return length > 0 and a[:length] == b[:length]

@@ -11,8 +11,9 @@ from gitsession.clock import timestamp
 from gitsession.config import Settings
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc
-from gitsession.model import Session, task_hash
+from gitsession.model import Session
 from gitsession.store.sessions import SessionStore
+from gitsession.tasks import task_hash
 from gitsession.verbs.checkpoint import Recorder
 from gitsession.verbs.restore import RestoreReport, restore, undo
 

@@ -25,6 +25,7 @@ FLOORS = (
         "lifecycle",
         "links",
         "model",
+        "tasks",
         "paths",
         "prices",
         "seam",

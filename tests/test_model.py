@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gitsession.model import Session, same_task, task_hash
+from gitsession.model import Session
 from gitsession.store import record
 from gitsession.store.record import FIELD_ORDER, parse, serialize
 
@@ -93,13 +93,3 @@ def test_the_text_of_a_file_is_indented_utf8_in_the_published_order(
     assert [*json.loads(data)] == [*example(), "zz_unknown"]
     read = parse(data, tmp_path / f"{doc['id']}.json")
     assert read == doc | {"journal": {"seq": 0, "offset": 0}}
-
-
-def test_a_task_hash_is_sha256_of_utf8() -> None:
-    assert task_hash("") == "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
-
-def test_task_hashes_are_compared_by_the_shorter() -> None:
-    assert same_task(example()["task_hash"], task_hash(""))
-    assert not same_task(example()["task_hash"], task_hash("another"))
-    assert not same_task("sha256:", task_hash("another"))

@@ -33,7 +33,7 @@ from typing import Final
 
 import gitsession
 from gitsession.errors import BadValue, ConflictError, RepositoryError
-from gitsession.git.repo import Repo, scrubbed_environment
+from gitsession.git.repo import Repo, scrubbed_environment, version
 from gitsession.githook import ANSWER, CHECK
 
 NAMES: Final = (
@@ -162,7 +162,7 @@ def install_everywhere(home: Path) -> Installed:
     """Install the hooks for all repositories of the user: in git's configuration where git can, else in the template
     that new repositories are made from.
     """
-    if git_version() >= _CONFIG_HOOKS:
+    if version() >= _CONFIG_HOOKS:
         directory = home / "hooks"
         _make_directory(directory)
         names, kept, skipped = _fill(directory)
@@ -316,7 +316,7 @@ def _fill(directory: Path) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, 
             skipped[name] = str(conflict)
             continue
         names.append(name)
-        if os.path.lexists(f"{place}{KEPT}"):
+        if os.path.lexists(_kept_by(place)):
             kept.append(name)
     return tuple(names), tuple(kept), skipped
 
@@ -330,7 +330,7 @@ def _put(directory: Path, name: str) -> Path:
     displaced = [other for other in _files_of(directory, name) if other != place and is_ours(other)]
     for other in displaced:
         _take_away(other)
-    kept = Path(f"{place}{KEPT}")
+    kept = _kept_by(place)
     if os.path.lexists(place) and not is_ours(place):
         _set_aside(place, kept)
     elif is_ours(place) and not _is_intact(place):
@@ -353,9 +353,15 @@ def _set_aside(place: Path, kept: Path) -> None:
             place.rename(kept)
 
 
+def _kept_by(place: Path) -> Path:
+    """Where a hook of ours keeps the one before it; it may have been given another name itself since."""
+    named = place.parent / (_value(place, "chained") or f"{place.name}{KEPT}")
+    return named if is_ours(place) else Path(f"{place}{KEPT}")
+
+
 def _take_away(place: Path) -> bool:
     """Remove a hook of ours, and put back what it kept; whether there was something."""
-    kept = Path(f"{place}{KEPT}")
+    kept = _kept_by(place)
     if os.path.lexists(kept):
         kept.replace(place)
         return True
@@ -507,7 +513,7 @@ def _dry_call(repo: Repo, name: str, place: Path, *, through_git: bool) -> str |
     ``through_git``: git is asked to run it, so that it is proved where git looks; not with a git that may run others,
     too.
     """
-    asks_git = through_git and _HOOK_RUN <= git_version() < _CONFIG_HOOKS
+    asks_git = through_git and _HOOK_RUN <= version() < _CONFIG_HOOKS
     command = ["git", "hook", "run", name] if asks_git else [str(place)]
     environment = scrubbed_environment() | {CHECK: "1"}
     try:
@@ -537,12 +543,6 @@ def _value(place: Path, key: str) -> str:
 
 
 # git
-
-
-def git_version() -> tuple[int, int]:
-    """The version of the git program, as far as it matters."""
-    found = re.search(r"(\d+)\.(\d+)", _run_git(["version"]) or "")
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def _run_git(arguments: list[str], directory: Path | None = None) -> str | None:

@@ -15,9 +15,10 @@ from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc
-from gitsession.model import Session, task_hash
+from gitsession.model import Session
 from gitsession.store.salvage import fragments
 from gitsession.store.sessions import SessionStore
+from gitsession.tasks import task_hash
 from gitsession.verbs.checkpoint import KEPT_IN_GIT, entries_ahead
 
 _UNKNOWN_TASK = "(lost with the session file)"

@@ -118,7 +118,8 @@ class _Asked:
             return None
         options = ["--verify", "--quiet", "--end-of-options"]
         out = self.repo.git("rev-parse", *options, f"{text}^{{commit}}", ok=(0, 1, 128))
-        return out.decode().strip() or None
+        found = out.decode("utf-8", "replace").split()
+        return found[0] if len(found) == 1 and not found[0].startswith("^") else None
 
     def is_file(self, text: str) -> bool:
         """Whether it is a tracked file."""

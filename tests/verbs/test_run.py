@@ -27,11 +27,13 @@ from gitsession.errors import (
     SessionBusy,
     UsageError,
 )
+from gitsession.git.repo import Repo
+from gitsession.model import Session
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import events
 from gitsession.verbs.checkpoint import checkpoint
 from gitsession.verbs.pause import pause
-from gitsession.verbs.run import RunRequest, Runner
+from gitsession.verbs.run import Runner, RunRequest, new_doc
 
 SETTINGS = Settings(stop_grace=0.5)
 
@@ -410,3 +412,11 @@ def test_a_key_in_the_command_stays_out_of_git(desk: Desk) -> None:
     message = desk.repo.git("log", "-1", "--format=%B", "refs/pinable/s")
     assert '"command":["true","--api-key=[redacted]"]' in message
     assert key not in message
+
+
+def test_a_new_record_is_what_the_format_says(desk: Desk) -> None:
+    """Field for field, in the format's order, with nothing left to its defaults."""
+    request = RunRequest(desk.repo.path, files=("src/app.py",), command=("./agent.sh", "x"), priority=3, model="m")
+    doc = new_doc(request, "task", "s", Repo.discover(desk.repo.path), "command")
+    assert json.dumps(Session.model_validate(doc).model_dump(mode="json")) == json.dumps(doc)
+    assert doc["command"] == [str(desk.repo.path / "agent.sh"), "x"]
