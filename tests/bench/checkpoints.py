@@ -60,6 +60,8 @@ def restore_row(repo: Path, home: Path, rounds: int, files: int) -> Result:
     from gitsession.verbs.restore import restore as go_back
 
     forget_names()
+    git(repo, "restore", ".")  # what other rows have left
+    git(repo, "update-index", "-q", "--refresh")
     with recorder(repo, home, own=False) as session:
         settings, start = Settings(), git(repo, "rev-parse", "HEAD^{tree}")
         first = session.take("manual", "as it was", always=True)
@@ -68,7 +70,6 @@ def restore_row(repo: Path, home: Path, rounds: int, files: int) -> Result:
             """The files are changed, and both sides know it."""
             names = change(repo, number, files, turn)
             session.take("manual", "changed", known=[name.encode() for name in names])
-            git(repo, "update-index", "-q", "--refresh")
 
         def ours(number: int) -> float:
             level(number, "ours")

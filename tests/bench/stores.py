@@ -173,6 +173,7 @@ def run(repo: Path, home: Path, rounds: int) -> dict[str, Result]:
 
     Also told: what the session adds, in ms.
     """
+    git(repo, "restore", ".")  # what other rows have left
     agent = ["sh", "-c", "echo more >> d0/s0/f0.txt"]
     wrapper = Path(sysconfig.get_path("scripts"), "codeagent-wrapper")
     command = [str(wrapper), "--backend", "command", "--task", "bench", "--", *agent]
