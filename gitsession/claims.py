@@ -5,11 +5,12 @@
     tips      what the cache knows: a line with the refs' signature, then "<session> <tip> <generation>" lines
     00 … ff   "<id> <kind> <index> <generation> <session> <path>" lines, in the file of the id's first two digits
 
-A line says that checkpoint ``index`` brought (kinds ``N``, ``K``, ``R``) or took away (``O``) the object at the path,
-against the checkpoint before; what the base holds was brought by nobody.  ``K``: an engine applied the edit itself;
-``N``: it was found changed while the session's agent worked; ``R``: it was found changed in between.  The generation
-is the beginning of the base commit's id: a session deleted and made again under its name is another one.  In a path
-``\\`` and newline are written ``\\\\`` and ``\\n``.
+A line says that checkpoint ``index`` brought (kinds ``N``, ``K``, ``R``, ``H``) or took away (``O``) the object at the
+path, against the checkpoint before; what the base holds was brought by nobody.  ``K``: an engine applied the edit
+itself; ``N``: it was found changed while the session's agent worked; ``R``: it was found changed in between; ``H``: it
+came with a move of HEAD (a branch switched to, a pull, somebody's commit), so that it is not the session's.  The
+generation is the beginning of the base commit's id: a session deleted and made again under its name is another one.
+In a path ``\\`` and newline are written ``\\\\`` and ``\\n``.
 
 Whether the cache is up to date costs no process: a ref that moves changes the time of the directory it is in.  This
 module is loaded by git hooks: it imports nothing that takes time.
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     """Runs git with arguments and an input; None if it fails."""
     Tips = dict[bytes, tuple[bytes, bytes]]
     """Session to (newest commit, generation)."""
-    Step = tuple[bytes, bytes, int, bytes]
-    """One checkpoint: session, parent commit, index, kind."""
+    Step = tuple[bytes, bytes, int, bytes, "tuple[bytes, bytes] | None"]
+    """One checkpoint: session, parent commit, index, kind, where HEAD was before and is since if it moved."""
 
 _SETTLED = 100_000_000  # ns; a time stamp younger than this may be shared by the next change
 _BATCH = 50  # sessions that are taken in before that is noted
@@ -40,6 +41,11 @@ _GENERATION = 12
 _NONE = b"-"  # the generation of a session whose ref leads to no base
 _HEADING = b"\x01"  # begins what a git says about a commit, before what that changed
 _KEYS = (b"Session", b"Checkpoint")
+_HEADS = (b"head_before", b"head")
+EMPTY_TREES = {
+    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
 
 
 def refresh(common_dir: str, git: Git, *, trusting: bool = True) -> Tips:
@@ -180,12 +186,12 @@ def _take_in(directory: str, git: Git, tips: dict[bytes, bytes], known: Tips) ->
             _enter(steps, generations, heading.lstrip(b"\n"), continued)
     new = {name: tip for name, tip in tips.items() if name not in continued}
     walked, begun = _walk(git, new)
-    _add(directory, steps, generations, out)
+    _add(directory, git, steps, generations, out)
     for start in range(0, len(walked), _PAIRS):
         some = dict(walked[start : start + _PAIRS])
-        pairs = b"".join(b"%b %b\n" % (commit, parent) for commit, (_, parent, _, _) in some.items())
+        pairs = b"".join(b"%b %b\n" % (commit, parent) for commit, (_, parent, *_) in some.items())
         out = git(["diff-tree", "--stdin", "-r", "-z", "--no-renames", "--always", "--no-abbrev"], pairs)
-        _add(directory, some, begun, out or b"")
+        _add(directory, git, some, begun, out or b"")
     return generations | begun
 
 
@@ -201,9 +207,9 @@ def _enter(steps: dict[bytes, Step], generations: dict[bytes, bytes], heading: b
     """Note one commit that ``_news`` told of; a base among them means that the session was made anew."""
     head, _, message = heading[len(_HEADING) :].partition(b"\n\n")
     commit, _, parent = head.partition(b" ")
-    session, index, kind = _told(message)
+    session, index, kind, moved = _told(message)
     if session in tips and index is not None:
-        steps[commit] = (session, parent, index, kind)
+        steps[commit] = (session, parent, index, kind, moved)
     elif session in tips and kind:
         generations[session] = commit[:_GENERATION]
 
@@ -219,11 +225,11 @@ def _walk(git: Git, tips: dict[bytes, bytes]) -> tuple[list[tuple[bytes, Step]],
         for name, oid in frontier.items():
             head, _, message = commits.get(oid, b"").partition(b"\n\n")
             parent = head.partition(b"\nparent ")[2].partition(b"\n")[0]
-            session, index, kind = _told(message)
+            session, index, kind, moved = _told(message)
             if session != name:
                 continue
             if index is not None:
-                steps.append((oid, (name, parent, index, kind)))
+                steps.append((oid, (name, parent, index, kind, moved)))
                 below[name] = parent
             elif kind:
                 generations[name] = oid[:_GENERATION]
@@ -249,33 +255,50 @@ def _commits(git: Git, oids: Iterable[bytes]) -> dict[bytes, bytes]:
     return found
 
 
-def _told(message: bytes) -> tuple[bytes, int | None, bytes]:
-    """Session, index (None: no checkpoint) and kind (empty: nothing of ours) that a ledger's commit tells."""
+def _told(message: bytes) -> tuple[bytes, int | None, bytes, tuple[bytes, bytes] | None]:
+    """What a ledger's commit tells: session, index (None: no checkpoint), kind (empty: not ours), the move of HEAD."""
     trailers = b"\n" + message.partition(b"\n\n")[2]
     session, index = (trailers.partition(b"\nPinable-%b: " % key)[2].partition(b"\n")[0] for key in _KEYS)
     record = trailers.partition(b"\nPinable-Record: ")[2]
     if not index.isdigit():
-        return session, None, b"O" if index == b"base" else b""
+        return session, None, b"O" if index == b"base" else b"", None
     # Inside a JSON string the quotes would be escaped: what matches is a key and its value.
+    before, now = (record.partition(b'"%b":' % key)[2].partition(b",")[0].strip(b'"}\n') for key in _HEADS)
+    moved = (before, now) if now else None
     if any(b'"trigger":"%b"' % trigger in record for trigger in (b"resume", b"restore", b"found")):
-        return session, int(index), b"R"
-    return session, int(index), b"K" if b'"capture":"paths"' in record else b"N"
+        return session, int(index), b"R", moved
+    return session, int(index), b"K" if b'"capture":"paths"' in record else b"N", moved
 
 
-def _add(directory: str, steps: dict[bytes, Step], generations: dict[bytes, bytes], out: bytes) -> None:
+def _add(directory: str, git: Git, steps: dict[bytes, Step], generations: dict[bytes, bytes], out: bytes) -> None:
     """Write what git says that the checkpoints brought and took away."""
     shards: dict[bytes, list[bytes]] = {}
+    came: dict[bytes, set[Entry] | None] = {}
     for heading, path, old, new in raw_entries(out):
-        step = steps.get(heading.removeprefix(_HEADING).split(b" ", 1)[0].split(b"\n", 1)[0])
-        if step is None:
+        commit = heading.removeprefix(_HEADING).split(b" ", 1)[0].split(b"\n", 1)[0]
+        if commit not in steps:
             continue
-        session, _, index, kind = step
+        session, _, index, kind, moved = steps[commit]
+        if moved is not None:
+            if commit not in came:
+                came[commit] = _came_with(git, *moved)
+            with_head = came[commit]
+            kind = b"H" if with_head is None or (path, new) in with_head else kind
         for oid, what in ((new, kind), (old, b"O")):
             if oid.strip(b"0"):
                 line = b"%b %b %d %b %b %b\n" % (oid, what, index, generations[session], session, _escaped(path))
                 shards.setdefault(oid[:2], []).append(line)
     for shard, lines in shards.items():
         _append(os.path.join(directory, shard.decode()), b"\n" + b"".join(lines))
+
+
+def _came_with(git: Git, before: bytes, now: bytes) -> set[Entry] | None:
+    """What a move of HEAD brought; None if nobody can tell any more."""
+    if now == b"null":
+        return set()
+    old = EMPTY_TREES[len(now)] if before == b"null" else before.decode()
+    out = git(["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, now.decode()], b"")
+    return None if out is None else {(path, new) for _, path, _, new in raw_entries(out)}
 
 
 def raw_entries(out: bytes) -> Iterator[tuple[bytes, bytes, bytes, bytes]]:

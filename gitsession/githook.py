@@ -42,10 +42,6 @@ _FIXED = {
     "GIT_NO_LAZY_FETCH": "1",  # a hook does not go to the network
     "LC_ALL": "C",
 }
-_EMPTY_TREES = {
-    40: "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-    64: "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
-}
 _SCISSORS = b" ------------------------ >8 ------------------------"
 _TAIL = 1024 * 1024  # bytes of an index that are searched
 _HEADS_LIMIT = 64 * 1024  # bytes
@@ -207,9 +203,9 @@ def staged(place: Place) -> Callable[[], list[Entry]]:
 def _against(place: Place, parent: str, tree: str | None) -> Callable[[], list[Entry]]:
     """What the index (``tree``, if that is known) has and ``parent`` has not; before the first commit that is all."""
     if tree is not None:
-        questions = [["diff-tree", *_RAW, old, tree] for old in (parent, _EMPTY_TREES[len(tree)])]
+        questions = [["diff-tree", *_RAW, old, tree] for old in (parent, claims.EMPTY_TREES[len(tree)])]
     else:
-        questions = [["diff-index", "--cached", *_RAW, old] for old in (parent, *_EMPTY_TREES.values())]
+        questions = [["diff-index", "--cached", *_RAW, old] for old in (parent, *claims.EMPTY_TREES.values())]
     index = os.path.abspath(place.index) if tree is None else None
     first, *others = questions
     answer = place.start(first, index=index)

@@ -55,7 +55,7 @@ def decide(entries: Iterable[Entry], claims: Claims) -> list[Fact]:
     count = 0
     for path, oid in entries:
         count += 1
-        owners = claims.get((path, oid), {})
+        owners = {name: claim for name, claim in claims.get((path, oid), {}).items() if claim[1] != b"H"}
         best = [name for name, (_, kind) in owners.items() if kind == b"K"]
         best = best or [name for name, (_, kind) in owners.items() if kind == b"N"]
         kinds = (alone if len(best) == 1 else shared) if best else loose

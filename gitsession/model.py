@@ -53,6 +53,7 @@ Ours::
         call               the agent's call that asked for it, where there is one
         cost_usd           what its tokens cost; null when that is not known, absent when there were none
         changes            {path, status: added|modified|deleted|type} for each of files_changed
+        head_before, head  where HEAD was at the scan before and is now; only there if it moved
         skipped            {path, reason} for what was left out of the tree
         empty_dirs         directories without any file, which a git tree cannot hold
         meta               commit on refs/pinable-meta/<id> with exact bytes that git's filters would change, or null

@@ -228,6 +228,16 @@ class Repo:
             target = os.fsdecode(ref.finish(ok=(0, 1)).rstrip(b"\n"))
         return Head(oid or None, target.removeprefix("refs/heads/") or None)
 
+    def head_oid(self) -> str | None:
+        """Only the commit that HEAD is at, without starting a git where libgit2 can tell."""
+        libgit = self.libgit()
+        if libgit is not None:
+            from pygit2 import GitError
+
+            with suppress(GitError):
+                return None if libgit.head_is_unborn else str(libgit.head.target)
+        return self.head().oid
+
     @property
     def private_dir(self) -> Path:
         """``pinable`` in this worktree's git directory, made (0700) when first asked for.

@@ -148,6 +148,7 @@ class Recorder:
             "changes": changes[:MAX_LISTED_CHANGES],
             **({"files_changed_total": len(changes)} if len(changes) > MAX_LISTED_CHANGES else {}),
             **_beside_tree(captured),
+            **self._head_moved(doc, captured),
             **(extra or {}),
         }
         record["meta"] = self.ledger.keep_raw(captured.raw, index)
@@ -163,6 +164,14 @@ class Recorder:
         record |= {"commit": commit, "tree": captured.tree}
         draft.log("checkpoint", record=record)
         return record
+
+    def _head_moved(self, doc: Doc, captured: Captured) -> Doc:
+        """Where HEAD was at the last scan and is now, if that differs: what came with it is not the session's work."""
+        if captured.method != "scan":
+            return {}
+        before = next((one["head"] for one in reversed(doc["checkpoints"]) if "head" in one), doc["base"].get("head"))
+        now = self.repo.head_oid()
+        return {} if now == before else {"head_before": before, "head": now}
 
     def adopt(self) -> int:
         """Bring a record up to a ref that a killed process left ahead of it; how many commits that were."""

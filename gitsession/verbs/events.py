@@ -90,13 +90,4 @@ class Ended:
     outcome: Outcome
 
 
-RunEvent = (
-    SessionCreated
-    | Resuming
-    | Warned
-    | PhaseChanged
-    | AgentOutput
-    | CheckpointSaved
-    | BackendError
-    | Ended
-)
+RunEvent = SessionCreated | Resuming | Warned | PhaseChanged | AgentOutput | CheckpointSaved | BackendError | Ended

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gitsession.links import Entry, Fact
 
 _TRAILER = re.compile(rf"^({links.SESSION}|{links.CHECKPOINT}): (\S+)\s*$", re.MULTILINE)
+_NEW_BLOB: Final = re.compile(rb"^index [0-9a-f]+\.\.([0-9a-f]+)", re.MULTILINE)
 _TELLING: Final = 8  # characters without white space that make a line one that tells something
 _MOVED_SIZE: Final = 64  # bytes; smaller files are the same by chance
 _PATHS: Final = 200  # that limit a search through history; beyond it is not limited
@@ -99,7 +100,7 @@ class Linker:
     def _look(self, commit: str) -> list[Link]:
         oid, tree, parent, entries = githook.brought_by(self.ask, commit)
         facts = links.decide(entries, self.claims_on(entries))
-        facts += self._remembered(oid, {fact["session"] for fact in facts})
+        facts += self._remembered(oid, entries, {fact["session"] for fact in facts})
         if not facts:
             facts = self._same_change(oid) or self._moved(entries)
         done = {fact["session"] for fact in facts}
@@ -111,10 +112,11 @@ class Linker:
         self._remember(oid, tree, parent, facts)
         return [_link(oid, fact) for fact in facts]
 
-    def _remembered(self, commit: str, known: set[str]) -> list[Fact]:
+    def _remembered(self, commit: str, entries: Sequence[Entry], known: set[str]) -> list[Fact]:
         """What was noted and content does not tell again: who made it, or a session that is no longer there."""
+        seen = self.claims_on(entries)
         return [
-            fact
+            {**fact, "checkpoint": _newest(seen, fact["session"])} if fact["how"] == "agent" else fact
             for (one, session), fact in self._current.items()
             if one == commit
             and session not in known
@@ -229,11 +231,17 @@ class Linker:
         options = ["log", "--first-parent", "--reverse", "--format=%x00%(trailers:key=Pinable-Checkpoint,valueonly)"]
         limits = [f"{base.decode()}..{tip.decode()}", "--", os.fsdecode(path)]
         found: dict[bytes, int] = {}
-        for part in (self.ask([*options, *_PATCH, *limits]) or b"").split(b"\0")[1:]:
+        for part in (self.ask([*options, "--full-index", *_PATCH, *limits]) or b"").split(b"\0")[1:]:
             index, _, patch = part.partition(b"\n")
-            if index.isdigit():
+            blob = _NEW_BLOB.search(patch)
+            if index.isdigit() and blob and self._is_work(session, path, blob[1]):
                 found |= dict.fromkeys(_added(patch), int(index))
         return found
+
+    def _is_work(self, session: bytes, path: bytes, blob: bytes) -> bool:
+        """Whether a session brought this content itself, and no move of HEAD did."""
+        claim = self.claims_on([(path, blob)]).get((path, blob), {}).get(session)
+        return claim is not None and claim[1] != b"H"
 
     # Many commits
 
@@ -309,6 +317,12 @@ def _added(patch: bytes) -> list[bytes]:
     """The telling lines among those a patch adds, without the white space around them."""
     lines = [line[1:].strip() for line in patch.split(b"\n") if line.startswith(b"+") and not line.startswith(b"+++ ")]
     return [line for line in lines if len(b"".join(line.split())) >= _TELLING]
+
+
+def _newest(seen: links.Claims, session: str) -> int | None:
+    """The newest checkpoint of a session that had one of these contents."""
+    own = [claim[0] for owners in seen.values() for name, claim in owners.items() if name.decode() == session]
+    return max(own, default=None)
 
 
 def _link(commit: str, fact: Fact) -> Link:

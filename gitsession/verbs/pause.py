@@ -29,9 +29,7 @@ def pause(store: SessionStore, session_id: str, wait: float = 20.0) -> str:
             pause_dead(draft, store.last_owner_facts(session_id))
             return "paused"
         if not owner.local:
-            raise SessionBusy(
-                f"session {session_id} runs on {owner.host}", hint="run session pause on that machine"
-            )
+            raise SessionBusy(f"session {session_id} runs on {owner.host}", hint="run session pause on that machine")
         draft.log("pause_requested", pid=os.getpid())
     return _wait(store, session_id, owner.pid, wait)
 

@@ -193,6 +193,8 @@ class _Asked:
             if blob is None:
                 continue
             claim = self._linker.claims_on([(line.path, blob)]).get((line.path, blob), {}).get(link.session.encode())
+            if claim is None and link.how == "agent" and paths.encode(line.path) in link.files:
+                return self._origins.of(link)
             index = self._appeared(link.session, claim[0], line.path, line.origin) if claim is not None else None
             if index is not None:
                 return self._origins.of(_at(link, index))

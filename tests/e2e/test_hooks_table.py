@@ -238,6 +238,34 @@ def by_agent(scene: Scene) -> Outcome:
     return {"HEAD": Expected(CERTAIN, "agent")}
 
 
+@row("what came with a `git merge` or `git pull` while the session ran, taken over by `merge --squash` later")
+def pulled(scene: Scene) -> Outcome:
+    scene.repo.git("checkout", "--quiet", "-b", "theirs")
+    scene.repo.write("theirs.txt", PAGE)
+    theirs = scene.repo.commit("Theirs")
+    scene.repo.git("checkout", "--quiet", "-b", "mine", "main")
+    worker = scene.begin()
+    worker.work({"a.txt": edited(2)})
+    scene.repo.git("merge", "--quiet", "--ff-only", "theirs")
+    worker.work({"a.txt": edited(2, 3)})
+    scene.repo.git("checkout", "--quiet", "main")
+    scene.repo.git("merge", "--quiet", "--squash", "theirs")
+    scene.repo.git("commit", "--quiet", "-m", "Taken over")
+    assert scene.repo.git("diff", "HEAD^", "HEAD", "--name-only") == "theirs.txt"
+    return {theirs: NO, "HEAD": NO}
+
+
+@row("a person's own commit while the session ran")
+def meanwhile(scene: Scene) -> Outcome:
+    worker = scene.begin()
+    scene.repo.write("mine.txt", PAGE)
+    scene.repo.git("add", "mine.txt")
+    scene.repo.commit("Mine", add=False)
+    worker.work({"a.txt": edited(2)})
+    scene.repo.commit("Work")
+    return {"HEAD~1": NO, "HEAD": YES}
+
+
 # Messages
 
 
@@ -612,10 +640,11 @@ def test_the_page_has_no_other_rows() -> None:
 
 def lines(title: str, outcome: Outcome) -> list[str]:
     """The row as it stands in the page: a line for each different kind of commit."""
-    return [
-        f"| {title} | {expected.link or 'none'} | {expected.how or '-'} | {yes(expected.noted)} | {yes(expected.trailer)} |"
-        for expected in dict.fromkeys(outcome.values())
-    ]
+    told = []
+    for expected in dict.fromkeys(outcome.values()):
+        cells = [title, expected.link or "none", expected.how or "-", yes(expected.noted), yes(expected.trailer)]
+        told.append(f"| {' | '.join(cells)} |")
+    return told
 
 
 def yes(value: bool) -> str:
