@@ -1,6 +1,7 @@
 """Run the tests as a user's machine would: on the built wheel, in a new virtual environment.
 
 ``python3 tests/run.py [PYTEST ARGUMENTS]`` needs Python 3.11 or newer and a package index, and leaves nothing behind.
+Without ``-n`` it uses all processors.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ def main(arguments: list[str]) -> int:
         subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", scratch, ROOT], check=True)
         (wheel,) = Path(scratch).glob("*.whl")
         subprocess.run([*pip, "install", f"{wheel}[test]"], check=True)
+        if not any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
+            arguments = ["-n", "auto", "--dist", "worksteal", *arguments]
         # -P keeps the checkout off the module path: the wheel is what gets tested.
         return subprocess.run([python, "-P", "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
 
