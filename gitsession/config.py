@@ -205,8 +205,6 @@ def _with(settings: Settings, field: str, value: str, source: str) -> Settings:
 
 def from_file(path: Path) -> dict[str, Any]:
     """The file's values by field name; tables and keys that are not ours yet are left alone."""
-    if not path.exists():
-        return {}
     document = _document(path)
     values = {field: document[field] for field in FIELDS if field in document and "_" not in field}
     for table in _TABLES:
@@ -220,5 +218,11 @@ def _document(path: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BadValue(f"cannot read {path}: {error.strerror}", hint="check its permissions and its owner") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadValue(f"cannot read {path}: {error}", hint="repair or remove the file") from None
+    except RecursionError:
+        raise BadValue(f"cannot read {path}: it is nested too deeply", hint="repair or remove the file") from None

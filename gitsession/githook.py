@@ -397,7 +397,8 @@ def _moved(place: Place, move: dict[str, Any]) -> None:
     if not os.path.isdir(place.private):
         return  # no session worked in this worktree
     head = _first_line(os.path.join(place.git_dir, "HEAD"))
-    branch = head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else None
+    prefix = "ref: refs/heads/"
+    branch = links.text(os.fsencode(head.removeprefix(prefix))) if head.startswith(prefix) else None
     path = os.path.join(place.private, "heads.jsonl")
     if os.path.exists(path) and os.path.getsize(path) > _HEADS_LIMIT:
         _remove(path)

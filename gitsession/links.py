@@ -165,7 +165,7 @@ def read(common_dir: str | os.PathLike[str]) -> list[Fact]:
     for line in lines:
         try:
             fact = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(fact, dict) and fact.get("v") == _VERSION and (_is_link(fact) or _is_rewrite(fact)):
             facts.append(fact)

@@ -32,6 +32,7 @@ Ours::
     repository         worktree, git_dir, common_dir (absolute paths), object_format: which repository it is
     base               {commit, tree, head}: the commit before the first change, null until it is taken
     command            the ``command`` backend's program and arguments
+    command_offered    a program that an archive or a repository named: run only when its user names it
     priority           higher is recovered first; 0 by default
     pause_reason       why it is paused, null otherwise
     runs               one object a run: started_at, ended_at (null while it runs), end

@@ -18,6 +18,7 @@ from gitsession import claims, githook, links
 from gitsession.git.repo import Repo
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import hooks
+from gitsession.verbs.heads import moves_since
 from gitsession.verbs.linking import Linker
 
 SLOW = {"re", "json", "typing", "enum", "subprocess", "pathlib", "dataclasses", "collections", "contextlib"}
@@ -284,6 +285,52 @@ def test_a_branch_switch_is_in_the_journal_and_told_at_a_restore(worker: Worker)
     assert [entry["move"] for entry in entries if entry["event"] == "head"] == [later]
     done = run_cli("pinable-agents", "session", "restore", "worker", "0", "--dry-run", cwd=worker.repo.path)
     assert "topic was checked out after that checkpoint" in done.stdout + done.stderr
+
+
+def test_a_branch_whose_name_is_not_utf8(worker: Worker) -> None:
+    worker.work({"a.txt": edited(2)})
+    subprocess.run([b"git", b"checkout", b"-q", b"-b", b"caf\xe9"], cwd=worker.repo.path, check=True)
+    heads = worker.repo.at(".git/pinable/heads.jsonl")
+    move = json.loads(heads.read_text())
+    assert move["branch"] == '"caf\\351"'
+    heads.write_text(json.dumps({**move, "at": "2999-01-01T00:00:00Z"}))
+    worker.work({"a.txt": edited(3)})
+    assert [move["branch"] for move in SessionStore().read("worker")["head_moves"]] == ['"caf\\351"']
+
+
+MOVE = {"serial": 5, "at": "2999-01-01T00:00:00Z", "what": "merge", "from": "abc", "to": "def", "branch": None}
+BAD_MOVES = [
+    "[" * 100000,
+    "rubbish",
+    "[]",
+    *(json.dumps({name: value for name, value in MOVE.items() if name != left_out}) for left_out in MOVE),
+    *(json.dumps({**MOVE, "serial": serial}) for serial in (10**20, 1 << 63, -1, True, 1.5, "1")),
+    *(json.dumps({**MOVE, "branch": branch}) for branch in ("caf\udce9", 5, ["x"], "x" * 100000)),
+    *(json.dumps({**MOVE, "what": what}) for what in ("other", ["merge"], {})),
+]
+
+
+def test_a_line_that_notes_no_move_stops_no_checkpoint(worker: Worker) -> None:
+    worker.work({"a.txt": edited(2)})
+    worker.repo.at(".git/pinable/heads.jsonl").write_text(
+        "\n".join([*BAD_MOVES, json.dumps({**MOVE, "more": 1})]) + "\n"
+    )
+    worker.work({"a.txt": edited(3)})
+    doc = SessionStore().read("worker")
+    assert (doc["head_moves"], doc["head_seen"]) == ([MOVE], 5)
+
+
+def test_moves_that_an_earlier_version_took_in_can_be_told() -> None:
+    assert moves_since({"head_moves": [{"serial": 1, "what": "merge", "to": "0123456789"}, {}]}, None) == [
+        "there was a merge into 0123456 after that checkpoint ()",
+        "HEAD moved to  after that checkpoint ()",
+    ]
+
+
+def test_a_fact_nested_too_deeply_is_left_out(worker: Worker) -> None:
+    worker.repo.at(".git/pinable").mkdir(exist_ok=True)
+    worker.repo.at(".git/pinable/links.jsonl").write_text("[" * 100000 + "\n")
+    assert links.read(worker.repo.common_dir) == []
 
 
 def test_a_push_of_sessions_is_told(worker: Worker, tmp_path: Path) -> None:

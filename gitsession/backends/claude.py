@@ -379,7 +379,7 @@ def _check_key() -> None:
     if not found:
         raise GitSessionError(
             "the claude backend needs a key in ANTHROPIC_API_KEY",
-            hint="export ANTHROPIC_API_KEY=…; the backends claude-code and command need none",
+            hint="export ANTHROPIC_API_KEY=…; --backend command needs none",
         )
     for name, value in found.items():
         if not (value.isascii() and value.isprintable() and " " not in value):

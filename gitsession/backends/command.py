@@ -35,7 +35,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -347,16 +347,35 @@ def _start(job: Job, ack: Path | None, context: Path | None) -> subprocess.Popen
 
 
 def _spawn(command: list[str], job: Job, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        cwd=job.worktree,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        **_GROUP,
-    )
+    with _interruptible():
+        return subprocess.Popen(
+            command,
+            cwd=job.worktree,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            **_GROUP,
+        )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Within it a program starts with SIGINT at its default, also if we are a job in the background.
+
+    A shell starts such a job with SIGINT ignored, which programs inherit; one that is handled is at its default in a
+    new program.  Only the main thread may change it.
+    """
+    deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if not deaf or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _environment(job: Job, files: Mapping[str, Path | None]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 An expected error is one line that says what, one that says what to do next, and the status of its class (see
 ``gitsession.errors``).  A bug is one line, too; ``--debug`` anywhere before ``--`` gives the traceback of either.
-Ctrl-C is 130; a reader that went away (``… | head``) is not worth a word.
+Ctrl-C is 130; a reader that went away (``… | head``) is 141 as for git, and not worth a word.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from gitsession.errors import GitSessionError
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     import click
 
-BUG, USAGE, INTERRUPTED = 1, 2, 130
+BUG, USAGE, INTERRUPTED, UNREAD = 1, 2, 130, 141
 _MANY = 50_000  # objects: more than loading makes, few enough for a run of hours
 
 
@@ -63,7 +65,8 @@ def guarded(program: str, load: Callable[[], click.Command]) -> int:
     """Run the command that ``load`` gives on this process's arguments; the exit status."""
     arguments, debug = _without_debug(sys.argv[1:])
     _reopen_streams()
-    for stream in (sys.stdout, sys.stderr):
+    streams = sys.stdout, sys.stderr
+    for stream in streams:
         # A terminal that cannot show a character gets an escape instead of a traceback.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
@@ -71,10 +74,16 @@ def guarded(program: str, load: Callable[[], click.Command]) -> int:
         status = result if isinstance(result, int) else 0
     except Exception as error:  # noqa: BLE001 - the one place where everything ends
         if debug:
-            sys.excepthook(type(error), error, error.__traceback__)
+            _trace(error)
         status = _explain(program, error)
     except KeyboardInterrupt:
         status = INTERRUPTED
+    except SystemExit:
+        if sys.stdout is streams[0]:
+            raise  # the end of a completion
+        # At a reader that went away click puts others in their place, and ends.
+        sys.stdout, sys.stderr = streams
+        status = UNREAD
     return _flushed(program, status)
 
 
@@ -83,6 +92,16 @@ def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     ours = [argument for argument in arguments[:end] if argument != "--debug"]
     return ours + arguments[end:], len(ours) < end
+
+
+def _trace(error: Exception) -> None:
+    """The traceback; what it quotes may be foreign."""
+    from traceback import format_exception
+
+    from gitsession.cli.render.out import note
+    from gitsession.cli.render.text import safe_text
+
+    note(safe_text("".join(format_exception(error)).rstrip("\n"), layout=True))
 
 
 def _explain(program: str, error: Exception) -> int:
@@ -101,7 +120,9 @@ def _explain(program: str, error: Exception) -> int:
     if isinstance(error, click.Abort):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        return BUG
+        return UNREAD
+    if isinstance(error, OSError) and _came_from(error) is click.echo.__code__:  # its own help, or a version
+        return _say(program, f"cannot write the output: {error.strerror}", None, BUG)
     words = f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback"
     return _say(program, words, None, BUG)
 
@@ -130,6 +151,14 @@ def _reopen_streams() -> None:
             setattr(sys, name, stream)
 
 
+def _came_from(error: Exception) -> CodeType | None:
+    """The function that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code if trace is not None else None
+
+
 def _flushed(program: str, status: int) -> int:
     """``status``, everything written; output that nobody reads any more is dropped without a word."""
     for stream in (sys.stdout, sys.stderr):
@@ -138,6 +167,8 @@ def _flushed(program: str, status: int) -> int:
         except OSError as error:
             # Python flushes once more at exit, and would complain.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if not isinstance(error, BrokenPipeError) and not status:
+            if isinstance(error, BrokenPipeError):
+                status = status or UNREAD
+            elif not status:
                 status = _say(program, f"cannot write the output: {error.strerror}", None, BUG)
     return status

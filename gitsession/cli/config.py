@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from gitsession import config
 from gitsession.cli.lazy import HELP_OPTIONS
-from gitsession.cli.options import json_option
+from gitsession.cli.options import here, json_option
 from gitsession.cli.render import settings as render
 from gitsession.cli.render.out import note, write, write_json_array
+from gitsession.cli.render.text import one_line, safe_text
 from gitsession.errors import GitSessionError
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import settings
@@ -38,20 +37,20 @@ def group() -> None:
 @json_option
 def list_command(as_json: bool) -> None:
     home = SessionStore().home
-    found = settings.in_force(home, Path.cwd())
+    found = settings.in_force(home, here())
     if as_json:
         write_json_array(render.as_object(one) for one in found)
         return
     render.draw(found)
     for error in settings.unknown(home):
-        note(f"in {settings.path(home)}: {error}" + (f" ({error.hint})" if error.hint else ""))
+        note(one_line(f"in {settings.path(home)}: {error}" + (f" ({error.hint})" if error.hint else "")))
 
 
 @group.command("get", help="Show the value of one setting.")
 @_key
 def get(key: str) -> None:
     wanted = config.key_of(config.field_of(key))
-    found = {one.key: one for one in settings.in_force(SessionStore().home, Path.cwd())}
+    found = {one.key: one for one in settings.in_force(SessionStore().home, here())}
     write(render.value(found[wanted]))
 
 
@@ -67,9 +66,9 @@ def get(key: str) -> None:
 def set_command(key: str, value: str) -> None:
     home = SessionStore().home
     settings.change(home, key, value)
-    now = {one.key: one for one in settings.in_force(home, Path.cwd())}[key]
+    now = {one.key: one for one in settings.in_force(home, here())}[key]
     if now.source != str(settings.path(home)):
-        note(f"{now.source} goes before it: {key} is {render.value(now)}")
+        note(one_line(f"{now.source} goes before it: {key} is {render.value(now)}"))
 
 
 @group.command("unset", help="Take a setting out of config.toml.")
@@ -77,12 +76,12 @@ def set_command(key: str, value: str) -> None:
 def unset(key: str) -> None:
     home = SessionStore().home
     if not settings.remove(home, key):
-        note(f"{key} is not in {settings.path(home)}")
+        note(one_line(f"{key} is not in {settings.path(home)}"))
 
 
 @group.command("path", help="Show where config.toml is.")
 def path() -> None:
-    write(str(settings.path(SessionStore().home)))
+    write(safe_text(str(settings.path(SessionStore().home))))
 
 
 @group.command("edit", help="Open config.toml in your editor ($VISUAL, $EDITOR), and look it over afterwards.")

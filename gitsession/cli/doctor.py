@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gitsession import config
-from gitsession.cli.options import json_option
+from gitsession.cli.options import here, json_option
 from gitsession.cli.render import checkup as render
 from gitsession.cli.render.out import write, write_json
 from gitsession.errors import UsageError
@@ -38,7 +38,7 @@ def command(fix: bool, dry_run: bool, relocate: Path | None, as_json: bool) -> i
             for line in render.relocated_lines(moved, str(relocate)):
                 write(line)
         return 0 if moved else 1
-    found = doctor.checkup(store, config.load(store.home), Path.cwd(), fix=fix)
+    found = doctor.checkup(store, config.load(store.home), here(), fix=fix)
     if as_json:
         write_json(render.as_object(found))
     else:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from gitsession.cli.lazy import HELP_OPTIONS
-from gitsession.cli.options import json_option
+from gitsession.cli.options import here, json_option
 from gitsession.cli.render import hooks as render
 from gitsession.cli.render.out import note, write, write_json_array
 from gitsession.errors import ConflictError
@@ -25,7 +23,7 @@ def group() -> None:
 @group.command("install", help="Install the git hooks, or bring them up to date; hooks that are there are kept.")
 @_everywhere
 def install(everywhere: bool) -> int:
-    done = hooks.install_everywhere(SessionStore().home) if everywhere else hooks.install(Path.cwd())
+    done = hooks.install_everywhere(SessionStore().home) if everywhere else hooks.install(here())
     for line in render.installed(done):
         write(line)
     # A person has to finish it: that is not "all done".
@@ -35,7 +33,7 @@ def install(everywhere: bool) -> int:
 @group.command("uninstall", help="Remove the git hooks, and put back what stood there before.")
 @_everywhere
 def uninstall(everywhere: bool) -> int:
-    done = hooks.uninstall_everywhere(SessionStore().home) if everywhere else hooks.uninstall(Path.cwd())
+    done = hooks.uninstall_everywhere(SessionStore().home) if everywhere else hooks.uninstall(here())
     if not (done.removed or done.restored or done.left):
         note("no hook of ours was there")
     for line in render.uninstalled(done):
@@ -46,7 +44,7 @@ def uninstall(everywhere: bool) -> int:
 @group.command("status", help="Tell which hooks run, by calling them without effect; exit with 1 if any does not.")
 @json_option
 def status(as_json: bool) -> int:
-    found = hooks.status(Path.cwd())
+    found = hooks.status(here())
     if as_json:
         write_json_array([render.as_object(one) for one in found])
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,6 +13,16 @@ if TYPE_CHECKING:
     from gitsession.store.sessions import SessionStore
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def here() -> Path:
+    """The current directory; ``UsageError`` when it was removed under our feet."""
+    from gitsession.errors import UsageError
+
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current directory is not there any more", hint="cd somewhere") from None
 
 
 def complete_sessions(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -67,14 +79,23 @@ def since_when(text: str, now: float) -> str:
 
 
 def find(text: str) -> tuple[SessionStore, str]:
-    """The store and the full id that ``text`` means in it; ``SessionNotFound`` names the ids that look like it."""
-    from gitsession.errors import SessionNotFound
+    """The store and the full id that ``text`` means in it; ``SessionNotFound`` says if it was deleted, or
+    names the ids that look like it.
+    """
+    from gitsession.errors import GitSessionError, SessionNotFound
     from gitsession.store.sessions import SessionStore
 
     store = SessionStore()
     try:
         return store, store.resolve(text)
     except SessionNotFound as error:
+        deleted = None
+        with suppress(GitSessionError):
+            deleted = store.last_trashed(text).session_id
+        if deleted is not None:
+            raise SessionNotFound(
+                f"session {deleted} was deleted", hint=f"pinable-agents session undelete {deleted} brings it back"
+            ) from None
         from difflib import get_close_matches
 
         near = get_close_matches(text, store.ids(), n=3)

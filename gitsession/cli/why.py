@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gitsession.cli.options import json_option
+from gitsession.cli.options import here, json_option
 from gitsession.cli.render import origins
 from gitsession.cli.render.out import note, write_json_array
 from gitsession.store.sessions import SessionStore
@@ -17,7 +15,7 @@ from gitsession.verbs.why import why
 @click.argument("what", metavar="COMMIT|FILE[:LINE]|RANGE", default="HEAD")
 @json_option
 def command(what: str, as_json: bool) -> None:
-    answers = why(SessionStore(), Path.cwd(), what)
+    answers = why(SessionStore(), here(), what)
     if as_json:
         write_json_array([origins.as_object(answer) for answer in answers])
     elif answers:

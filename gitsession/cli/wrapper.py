@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from gitsession import __version__, config
+from gitsession import __version__, backends, config
 from gitsession.cli.lazy import HELP_OPTIONS
-from gitsession.cli.options import complete_sessions
+from gitsession.cli.options import complete_sessions, here
+from gitsession.cli.render.out import unread
 from gitsession.cli.startup import clean_up, pause_the_dead
-from gitsession.errors import BadValue, UsageError
+from gitsession.errors import BadValue, RepositoryError, SessionNotFound, UsageError
+
+if TYPE_CHECKING:
+    from gitsession.store.sessions import SessionStore
 
 _SIGNALS = {"SIGINT": "interrupted (Ctrl-C)", "SIGTERM": "terminated (SIGTERM)", "SIGHUP": "the terminal went away"}
 
@@ -45,7 +49,7 @@ def timeout_seconds(text: str) -> float:
     "--session-id",
     metavar="ID",
     shell_complete=complete_sessions,
-    help="Go on with this session ('latest': the newest), or create one of this name.",
+    help="Go on with this session ('latest': the newest of this repository), or create one of this name.",
 )
 @click.option("--restore-checkpoint", metavar="N", type=click.IntRange(min=0), help="First go back to checkpoint N.")
 @click.option("--context-from", metavar="ID", multiple=True, help="Begin with what another session found.")
@@ -74,13 +78,14 @@ def command(task: str | None, task_file: Path | None, session_id: str | None, ou
     from gitsession.verbs.run import Runner, RunRequest
 
     store = SessionStore()
+    start = here()
     request = RunRequest(
-        start=Path.cwd(),
+        start=start,
         task=given_task(task, task_file),
         backend=flags["backend"],
         model=flags["model"],
         files=tuple(name for names in flags["files"] for name in names.split(",") if name),
-        session_id=session_id,
+        session_id=given_session(store, session_id, start),
         workflow=flags["workflow"],
         timeout=flags["timeout"],
         command=given_command(flags["cmd"], flags["backend"]),
@@ -100,6 +105,39 @@ def command(task: str | None, task_file: Path | None, session_id: str | None, ou
         # What is left to draw is not worth hiding how the run ended.
         with suppress(OSError):
             draw.close()
+        _forget_the_reader()
+
+
+def _forget_the_reader() -> None:
+    """A reader that went away does not change how the run ended: that is what the exit status is for."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        unread(sys.stdout)
+    except OSError:
+        return  # said at the end
+
+
+def given_session(store: SessionStore, text: str | None, start: Path) -> str | None:
+    """The session to go on with: ``latest`` is the newest of the working tree that ``start`` is in, of all if in none.
+
+    ``SessionNotFound`` if this working tree has none.
+    """
+    if text != "latest":
+        return text
+    from gitsession.git.repo import Repo
+
+    try:
+        worktree = str(Repo.discover(start).worktree)
+    except RepositoryError:
+        return store.resolve(text)
+    of_here = (one for one in store.summaries() if one.created_at and one.worktree == worktree)
+    newest = max(of_here, key=lambda one: (one.created_at, one.id), default=None)
+    if newest is None:
+        raise SessionNotFound(
+            f"there is no session of {worktree} yet", hint="--task TEXT starts one; another's goes on by its id"
+        )
+    return newest.id
 
 
 def given_task(text: str | None, file: Path | None) -> str | None:
@@ -133,6 +171,7 @@ def _decoded(data: bytes, source: str, ends: str = "\r\n") -> str:
 def given_command(command: tuple[str, ...], backend: str | None) -> tuple[str, ...]:
     """The program of the ``command`` backend; words left over for another backend are a mistake."""
     if command and backend not in (None, "command"):
+        backends.load(backend)  # one that is not there is the first thing to say
         raise UsageError(
             f"{command[0]!r} is left over: only the 'command' backend runs a program",
             hint="quote the task as one word after --task, or leave --backend out",

@@ -94,7 +94,8 @@ def capture(
     except CaptureError:
         raise
     except (GitSessionError, OSError) as error:
-        raise CaptureError(f"the files could not be captured: {error}", hint=getattr(error, "hint", None)) from error
+        reason = (isinstance(error, OSError) and error.strerror) or error
+        raise CaptureError(f"the files could not be captured: {reason}", hint=getattr(error, "hint", None)) from error
     return Captured(
         tree=tree,
         changes=_changes(objects, previous, tree, before_raw, raw),

@@ -61,20 +61,21 @@ class Indexes:
         """The same, without waiting."""
         return self._repo.start(*_CONFIG, *self._filters.forgiving, *args, index=index)
 
-    def current(self, previous: str | None) -> tuple[Index, Index | None]:
+    def current(self, previous: str | None, there: Callable[[str], bool]) -> tuple[Index, Index | None]:
         """The index that fits the user's as it is now, best one that holds the tree ``previous``.
 
-        If there is none, a new one is made; then the second value is the newest of those that do not fit.
+        One whose tree is not ``there`` is removed.  If none is left, a new one is made; then the second value is the
+        newest of those that do not fit.
         """
         signature = self._signature()
         indexes = self._all()
         fitting = [index for index in indexes if index.signature == signature]
-        for index in fitting:
-            if index.tree == previous:
+        for index in sorted(fitting, key=lambda index: index.tree != previous):
+            if there(index.tree):
                 return index, None
-        if fitting:
-            return fitting[0], None
-        return self._seed(signature), indexes[0] if indexes else None
+            index.path.unlink(missing_ok=True)
+        others = (index for index in indexes if index.signature != signature)
+        return self._seed(signature), next(others, None)
 
     def heal(
         self, objects: Objects, index: Index, found: Mapping[bytes, Entry | None], unchanged: Callable[[], bool]

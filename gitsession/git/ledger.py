@@ -104,6 +104,7 @@ class Ledger:
         trailers.append(("Pinable-Record", _json_line(record)))
         commit = self._commit(tree, parent, subject, trailers, timestamp)
         self._move(self.ref, commit, tip)
+        self.objects.release()
         return commit
 
     def commits(self, newest: str | None = None) -> Iterator[LedgerCommit]:
@@ -145,6 +146,7 @@ class Ledger:
             now = self._read(ref)
             if value is not None and now != value:
                 self._move(ref, value, None)
+        self.objects.release()
 
     def graft(self, tip: str) -> dict[str, str]:
         """Make the commits down to the base of ``tip`` anew, with a base that has no parent; the new id of each."""

@@ -11,11 +11,12 @@ Writing is our own everywhere.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,7 @@ from typing import BinaryIO, Final
 
 from gitsession import seam
 from gitsession.errors import CaptureError, RepositoryError
-from gitsession.git.consolidation import note
+from gitsession.git.consolidation import hold, note
 from gitsession.git.packs import LEVEL, PackIndex, deflate, write_pack
 from gitsession.git.readers import Reader, open_reader
 from gitsession.git.repo import Repo
@@ -32,6 +33,7 @@ LARGE: Final = 8 * 1024 * 1024  # bytes; a larger file is never held in memory
 FEW: Final = 10  # objects that are still written one by one
 _SPILL: Final = 64 * 1024 * 1024  # bytes of pending objects; more are written at once
 _CHUNK: Final = 1024 * 1024
+_TRIES: Final = 20  # to put an object into a directory that others remove
 
 
 class SizeChanged(Exception):
@@ -49,7 +51,9 @@ class Objects:
         self._pending: dict[str, tuple[str, bytes]] = {}
         self._pending_size = 0
         self._found: dict[str, Path] = {}  # objects of this batch that were there already, and in which file
+        self._streamed: set[str] = set()  # objects of this batch that were written at once
         self._unsynced_directories: set[Path] = set()
+        self._keeps: set[Path] = set()  # what holds the packs that we wrote
         self._packs: list[PackIndex] = []
         self._packs_changed = 0  # the pack directory's time when it was looked at, ns
 
@@ -62,10 +66,16 @@ class Objects:
         self.close()
 
     def close(self) -> None:
-        """End the reader's process; what was not flushed is dropped."""
+        """End the reader's process; what was not flushed is dropped, what was is the garbage collector's to judge."""
         if self._reader is not None:
             self._reader.close()
         self._clear()
+        self.release()
+
+    def release(self) -> None:
+        """A ref leads to all that was flushed: nothing else need keep it from a ``git repack`` any longer."""
+        while self._keeps:
+            self._keeps.pop().unlink(missing_ok=True)
 
     def read(self, oid: str) -> tuple[str, bytes]:
         """Kind (``blob``, ``tree``, ``commit``, ``tag``) and bytes; ``RepositoryError`` if there is no such object."""
@@ -109,23 +119,24 @@ class Objects:
     def flush(self) -> None:
         """Write the batch; afterwards it is on the disk, with what was there already.
 
+        If it was a pack, git keeps that until ``release``.
         ``CaptureError`` when that fails (the disk is full, say); the batch is kept.
         """
         with _capturing():
             if len(self._pending) > FEW:
                 self._write_pack()
             else:
-                self._write_loose()
+                self._write_loose(self._pending)
             self._sync_found()
             seam.reach("object.sync-dir")
-            for directory in self._unsynced_directories:
-                sync(directory)
+            self._sync_directories()
         self._clear()
 
     def _clear(self) -> None:
         self._pending.clear()
         self._pending_size = 0
         self._found.clear()
+        self._streamed.clear()
         self._unsynced_directories.clear()
 
     def _digest(self, kind: str, size: int) -> hashlib._Hash:
@@ -164,6 +175,27 @@ class Objects:
                 if not all(self._reading().has(oid) for oid, path in self._found.items() if path == place):
                     raise
 
+    def _sync_directories(self) -> None:
+        gone = False
+        for directory in self._unsynced_directories:
+            try:
+                sync(directory)
+            except FileNotFoundError:
+                gone = True
+        if gone:
+            self._write_lost()
+
+    def _write_lost(self) -> None:
+        """A ``git gc`` beside us removed a directory, having packed its objects or thrown them away: then once more."""
+        lost = {oid: found for oid, found in self._pending.items() if not self._reading().has(oid)}
+        self._write_loose(lost)
+        (self._directory / "pack").mkdir(exist_ok=True)
+        for directory in (self._directory, self._directory / "pack", *{self._loose_path(oid).parent for oid in lost}):
+            sync(directory)
+        for oid in self._streamed:
+            if not self._reading().has(oid):
+                raise FileNotFoundError(errno.ENOENT, f"a 'git gc' took object {oid} away")
+
     def _look_at_packs(self) -> None:
         """See which packs there are; not those whose objects git throws away one by one: they have ``.mtimes``."""
         directory = self._directory / "pack"
@@ -196,8 +228,8 @@ class Objects:
                 seam.reach(f"{what}.sync")
                 os.fsync(fd)
 
-    def _write_loose(self) -> None:
-        for oid, (kind, data) in self._pending.items():
+    def _write_loose(self, objects: Mapping[str, tuple[str, bytes]]) -> None:
+        for oid, (kind, data) in objects.items():
             with _temporary(self._directory, "obj") as path:
                 with self._written(path, "obj") as file:
                     file.write(deflate(_header(kind, len(data)) + data))
@@ -207,13 +239,17 @@ class Objects:
         """Give a loose object its place, in a directory that has the permissions of ``objects``."""
         place = self._loose_path(oid)
         seam.reach("obj.rename")
-        try:
-            path.replace(place)
-        except FileNotFoundError:  # the directory, which a 'git gc' may also just have removed
-            place.parent.mkdir(exist_ok=True)
-            place.parent.chmod(self._directory.stat().st_mode & 0o7777)
-            self._unsynced_directories.add(self._directory)
-            path.replace(place)
+        for attempt in range(_TRIES):
+            try:
+                path.replace(place)
+                break
+            except FileNotFoundError:  # the directory, which a 'git gc' may remove as long as it is empty
+                if attempt == _TRIES - 1 or not path.exists():
+                    raise
+                with suppress(FileNotFoundError):
+                    place.parent.mkdir(exist_ok=True)
+                    place.parent.chmod(self._directory.stat().st_mode & 0o7777)
+                self._unsynced_directories.add(self._directory)
         self._unsynced_directories.add(place.parent)
 
     def _write_pack(self) -> None:
@@ -228,6 +264,9 @@ class Objects:
                 file.write(index_bytes)
             name = f"pack-{index_bytes[-2 * self._id_size : -self._id_size].hex()}"
             note(self.repo, name)
+            keep = hold(directory, name)
+            if keep is not None:
+                self._keeps.add(keep)
             seam.reach("pack.rename")
             pack.replace(directory / f"{name}.pack")
             # Readers look for indexes, so the index comes last.
@@ -254,6 +293,7 @@ class Objects:
                     path.unlink()
                 else:
                     self._move_in(path, oid)
+                    self._streamed.add(oid)
         return oid
 
 

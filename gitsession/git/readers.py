@@ -57,12 +57,17 @@ class LibgitReader:
             return self._program.read(oid)
         try:
             kind, data = self._odb.read(oid)
-        except (KeyError, GitError):
+        except (KeyError, GitError, OSError):  # a 'git gc' beside us removes packs under its hands
             return self._program.read(oid)
         return _KINDS[kind], data
 
     def has(self, oid: str) -> bool:
-        return oid in self._odb
+        from pygit2 import GitError
+
+        try:
+            return oid in self._odb
+        except (GitError, OSError):
+            return self._program.has(oid)
 
     def close(self) -> None:
         self._program.close()

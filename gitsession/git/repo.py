@@ -141,7 +141,7 @@ class Repo:
         git does not know).
         """
         if not start.is_dir():
-            raise NotARepository(f"{start} is not a directory")
+            raise NotARepository(f"{start} is not a directory", hint="name a directory inside a git repository")
         # The object format stands between the paths because a path may hold a newline.  A git that does not know
         # --show-ref-format repeats it, and knows only files.
         question = ["--is-bare-repository", "--show-ref-format", "--path-format=absolute"]
@@ -246,7 +246,12 @@ class Repo:
         """
         path = self.git_dir / "pinable"
         for directory in {path, self.common_dir / "pinable"}:
-            directory.mkdir(mode=0o700, exist_ok=True)
+            try:
+                directory.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise RepositoryError(
+                    f"cannot make {directory}: {error.strerror}", hint="make the git directory writable"
+                ) from error
         return path
 
 
@@ -275,7 +280,10 @@ def _spawn(
 def _refusal(start: Path, out: bytes, err: str) -> RepositoryError:
     """Why ``git rev-parse`` would not say where the repository is."""
     if out.startswith(b"true\n"):
-        return BareRepository(f"{start} is in a bare repository: it has no files to checkpoint")
+        return BareRepository(
+            f"{start} is in a bare repository: it has no files to checkpoint",
+            hint="go to a working tree of it: git worktree add makes one",
+        )
     if out.startswith(b"false\n"):
         return NotARepository(f"{start} is inside a git directory", hint="go to the working tree")
     lines = [line.strip() for line in err.splitlines() if line.strip()]

@@ -171,10 +171,10 @@ class _Lane:
             found = self.tree.look(path)
             if found is None or found.mode == TREE:
                 return
-            if self._is(found, self.tree.blob_id(path, found), old):
-                self.tree.remove(path)
-            else:
+            if not self._is(found, self.tree.blob_id(path, found), old):
                 self.left[path] = MEANWHILE
+            elif (reason := self.tree.remove(path, found)) is not None:
+                self.left[path] = reason
 
     def _write(self, path: bytes, old: Version | None, new: Version) -> None:
         found = self._room(path)
@@ -242,4 +242,4 @@ def outcome(objects: Objects, before: State, plan: Plan, applied: Applied, workt
 
 def directories(plan: Plan) -> set[bytes]:
     """Every directory in which the plan may have left a temporary file."""
-    return {next(iter(parents(step.path)), b"") for step in plan.steps if step.new is not None}
+    return {next(iter(parents(step.path)), b"") for step in plan.steps}

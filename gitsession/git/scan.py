@@ -62,15 +62,14 @@ class Scanner:
         it keeps beside that (see ``gitsession.git.filters``).
         """
         for _ in range(_TRIES):
-            index, outdated = self.indexes.current(previous)
+            index, outdated = self.indexes.current(previous, self._has if previous else self._has_all)
             try:
                 found = self._look(index, previous)
                 if outdated is not None and previous is not None:
                     found.candidates |= self._seen_by(outdated, previous)
                 found.candidates |= self._unsure(index, beside)
             except (GitFailed, RepositoryError, FileNotFoundError):
-                # Nothing protects the trees that an index of ours is named by from `git gc`.
-                if index.path.exists() and self._objects.has(index.tree):
+                if index.path.exists() and self._has(index.tree):
                     raise
                 index.path.unlink(missing_ok=True)
                 continue
@@ -81,6 +80,18 @@ class Scanner:
         raise CaptureError(
             "the private index keeps vanishing", hint=f"does anything else write to {self._repo.private_dir}?"
         )
+
+    def _has(self, tree: str) -> bool:
+        """Whether the tree is there: nothing protects those that an index of ours is named by from ``git gc``."""
+        return self._objects.has(tree)
+
+    def _has_all(self, tree: str) -> bool:
+        """Whether all that is in the tree is there, too: a base is made of it."""
+        try:
+            self._repo.git("rev-list", "--objects", "--quiet", "--missing=allow-promisor", tree)
+        except GitFailed:
+            return False
+        return True
 
     def _look(self, index: Index, previous: str | None) -> Scan:
         """Ask git about everything at once; it has more than one thing to wait for."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -34,8 +33,6 @@ _OPEN: Final = (
 )
 # Not one file's trouble.
 _FATAL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-# Characters that HFS+ does not see in a name.
-_UNSEEN: Final = re.compile(rb"\xe2\x80[\x8c-\x8f\xaa-\xae]|\xe2\x81[\xaa-\xaf]|\xef\xbb\xbf")
 
 
 class _LeftOut(Exception):
@@ -140,7 +137,7 @@ class Taking:
 
     def _look(self, path: bytes) -> Entry | None:
         """What stands at ``path``."""
-        if _unstorable(path):
+        if not trees.storable(path):
             raise _LeftOut("git does not store a file of this name")
         try:
             for parent in reversed([*trees.parents(path)]):
@@ -358,16 +355,6 @@ def _is_repository(directory: bytes) -> bool:
     with suppress(OSError):
         place = place.parent / os.fsdecode(place.read_bytes().removeprefix(b"gitdir:").strip())
     return (place / "HEAD").exists()
-
-
-def _unstorable(path: bytes) -> bool:
-    """Whether git refuses the name, be it only because it means ``.git`` on another system."""
-    if not trees.storable(path):
-        return True
-    for part in re.split(rb"[/\\]", _UNSEEN.sub(b"", path)):
-        if part.split(b":")[0].rstrip(b" .").lower() in (b".git", b"git~1"):
-            return True
-    return False
 
 
 def _megabytes(size: int) -> str:

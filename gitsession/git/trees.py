@@ -25,6 +25,9 @@ _ENTRY: Final = {
     64: re.compile(rb"([0-7]+ ([^\0]+)\0.{32})", re.DOTALL),
 }
 _TREE_START: Final = b"40000 "
+# Characters that HFS+ does not see in a name, and what NTFS and HFS+ then take for ``.git``.
+_UNSEEN: Final = re.compile(rb"\xe2\x80[\x8c-\x8f\xaa-\xae]|\xe2\x81[\xaa-\xaf]|\xef\xbb\xbf")
+_GIT: Final = re.compile(rb"(?:\A|[/\\])(?:\.git|git~1)[ .]*(?:[:/\\]|\Z)", re.IGNORECASE)
 
 
 class Entry(NamedTuple):
@@ -54,8 +57,13 @@ _Directory = dict[bytes, bytes]
 
 
 def storable(path: bytes) -> bool:
-    """Whether a tree may hold ``path``: git refuses ``.git`` (in any case), ``.``, ``..`` and empty names in one."""
-    return b"\0" not in path and not any(part.lower() in (b"", b".", b"..", b".git") for part in path.split(b"/"))
+    """Whether a tree may hold ``path``: git refuses ``.``, ``..``, empty names and whatever means ``.git`` somewhere.
+
+    A file that is ``git~1/config`` here is the repository's configuration on another system.
+    """
+    if b"\0" in path or any(part in (b"", b".", b"..") for part in path.split(b"/")):
+        return False
+    return _GIT.search(_UNSEEN.sub(b"", path)) is None
 
 
 def lookup(objects: Store, tree: str, path: bytes) -> Entry | None:

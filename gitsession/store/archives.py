@@ -36,7 +36,9 @@ _FORMAT: Final = 1
 _MANIFEST: Final = "archive.json"
 _LARGEST_MANIFEST: Final = 1 << 20  # bytes
 _CHUNK: Final = 1 << 20
-_BROKEN: Final = (tarfile.TarError, EOFError, zlib.error, ValueError, KeyError, TypeError)
+_BROKEN: Final = (
+    tarfile.TarError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,15 @@ def unpack(path: Path, into: Path) -> Contents:
                 directory != session_id
                 or name not in (SNAPSHOT, JOURNAL, BUNDLE)
                 or name in hashes
-                or not member.isreg()
+                or not _is_plain(member)
             ):
                 raise ValueError(f"it holds {member.name!r}, which does not belong there")
+            size = described[name]["size"] if name in described else None
+            if type(size) is not int or member.size != size:
+                raise ValueError(f"its files are not what they were when it was made: {name} has another size")
             source = archive.extractfile(member)
             assert source is not None  # noqa: S101 - it is a regular file
-            _copy(source, into / name)
+            _copy(source, into / name, size)
             hashes[name] = _hash(into / name)
         if hashes != {name: facts["sha256"] for name, facts in described.items()}:
             raise ValueError("its files are not what they were when it was made")
@@ -116,7 +121,9 @@ def _opened(path: Path) -> Iterator[tarfile.TarFile]:
 
 def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:
     first = archive.next()
-    if first is None or not first.isreg() or first.size > _LARGEST_MANIFEST or not first.name.endswith(f"/{_MANIFEST}"):
+    if first is None or not first.name.endswith(f"/{_MANIFEST}"):
+        raise ValueError(f"it does not begin with {_MANIFEST}")
+    if not _is_plain(first) or first.size > _LARGEST_MANIFEST:
         raise ValueError(f"it does not begin with {_MANIFEST}")
     source = archive.extractfile(first)
     manifest: dict[str, Any] = json.loads(source.read() if source else b"")
@@ -133,10 +140,22 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
     return member
 
 
-def _copy(source: IO[bytes], path: Path) -> None:
+def _is_plain(member: tarfile.TarInfo) -> bool:
+    """A regular file with all its bytes there: a sparse one of a few bytes may unpack to any number."""
+    return member.isreg() and not member.issparse()
+
+
+def _copy(source: IO[bytes], path: Path, size: int) -> None:
+    """Write the ``size`` bytes of ``source`` to ``path``; ``ValueError`` if there are more or fewer."""
+    left = size
     with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as target:
         while chunk := source.read(_CHUNK):
+            left -= len(chunk)
+            if left < 0:
+                break
             target.write(chunk)
+    if left:
+        raise ValueError(f"{path.name} does not have the {size} bytes that it should have")
 
 
 def _hash(path: Path) -> str:

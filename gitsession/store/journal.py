@@ -23,6 +23,7 @@ from gitsession import seam
 from gitsession.errors import SessionCorrupted, StoreError
 from gitsession.lifecycle import Entry
 from gitsession.store.files import explained, open_private, sync_directory, write_all
+from gitsession.store.record import KEPT, repair_with
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -124,7 +125,7 @@ class Journal:
     def _corrupted(self, offset: int, what: str) -> SessionCorrupted:
         line = self._bytes(0, offset).count(b"\n") + 1
         return SessionCorrupted(
-            f"{self.path}: line {line} (byte {offset}) {what}", hint="nothing was changed; the file is kept as it is"
+            f"{self.path}: line {line} (byte {offset}) {what}", hint=f"{KEPT}; {repair_with(self.path.stem)}"
         )
 
 

@@ -116,5 +116,10 @@ def _check(doc: Doc, path: Path) -> None:
 def corrupted(path: Path, what: str) -> SessionCorrupted:
     """The error that says what is wrong with the session file ``path``."""
     beside = path.with_name(path.name + ".tmp")
-    hint = f"{KEPT}; {beside.name} beside it may hold what it held" if beside.exists() else KEPT
-    return SessionCorrupted(f"{path} {what}", hint=hint)
+    kept = f"{KEPT}; {beside.name} beside it may hold what it held" if beside.exists() else KEPT
+    return SessionCorrupted(f"{path} {what}", hint=f"{kept}; {repair_with(path.stem)}")
+
+
+def repair_with(session_id: str) -> str:
+    """The part of a hint that says how to repair a session."""
+    return f"to repair it: pinable-agents session recover {session_id} (all that are damaged: doctor --fix)"

@@ -205,13 +205,13 @@ class SessionStore:
                 first()
             return trash.move_out(self.sessions_dir, self.trash_dir, session_id)
 
-    def untrash(self, session_id: str) -> None:
-        """Bring the session last deleted under this id back."""
+    def untrash(self, session_id: str, place: Path | None = None) -> None:
+        """Bring the session last deleted under this id, or the one at ``place`` in the trash, back."""
         check_session_id(session_id)
         self._make_dirs()
         with mutex(self.sessions_dir, session_id):
             self._refuse_twin(session_id, coming_back=True)
-            if not trash.move_back(self.sessions_dir, self.trash_dir, session_id):
+            if not trash.move_back(self.sessions_dir, self.trash_dir, session_id, place):
                 raise SessionNotFound(f"no session {session_id!r} in {self.trash_dir}")
 
     def accept(self, session_id: str, snapshot: bytes, journal: Path) -> None:
@@ -230,8 +230,14 @@ class SessionStore:
         return trash.trashed(self.trash_dir)
 
     def last_trashed(self, text: str) -> Trashed:
-        """The session last deleted under an id, or a beginning that fits one; ``SessionNotFound``."""
+        """The session of this name in the trash (``<id>~2``), or the last deleted under an id or a beginning of one.
+
+        ``SessionNotFound``, ``AmbiguousSession``.
+        """
         deleted = self.trashed()
+        if "~" in text:
+            deleted = [one for one in deleted if one.name == text]
+            text = text.partition("~")[0]
         fits = dict.fromkeys(one.session_id for one in deleted if text and one.session_id.startswith(text))
         if text not in fits and len(fits) > 1:
             raise AmbiguousSession(text, [*fits])

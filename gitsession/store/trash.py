@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gitsession import seam
+from gitsession.errors import SessionBusy
 from gitsession.store.files import explained, open_private, private_dir, sync_directory, write_atomic
 
 _MOVED = (".json.tmp", ".journal", ".json")
@@ -29,15 +30,31 @@ def move_out(sessions: Path, trash: Path, session_id: str) -> Path:
     return place
 
 
-def move_back(sessions: Path, trash: Path, session_id: str) -> bool:
-    """Move the session last deleted under this id back; False if there is none.  The caller holds its write lock."""
-    place = _newest(trash, session_id)
-    if place is None:
+def move_back(sessions: Path, trash: Path, session_id: str, place: Path | None = None) -> bool:
+    """Move the session at ``place``, else the one last deleted under this id, back; False if there is none.
+
+    The caller holds its write lock.  ``SessionBusy`` when another one of this id is half-way back: its journal is in
+    the way.
+    """
+    place = place or _newest(trash, session_id)
+    if place is None or not _holds_files(place):
         return False
+    _refuse_half_way(sessions, trash, place, session_id)
     _move(place, sessions, session_id)
     with explained("remove", place):
         place.rmdir()
     return True
+
+
+def _refuse_half_way(sessions: Path, trash: Path, place: Path, session_id: str) -> None:
+    name = f"{session_id}.journal"
+    if (sessions / name).exists() and (place / name).exists():
+        parted = [one for one in _places(trash, session_id) if _is_without_journal(one, session_id)]
+        first = f"{session_id}~{_number(parted[0])}" if parted else session_id
+        raise SessionBusy(
+            f"another deleted session {session_id} is half-way back",
+            hint=f"first: pinable-agents session undelete {first}",
+        )
 
 
 def take_back(sessions: Path, trash: Path, session_id: str) -> None:
@@ -65,6 +82,11 @@ class Trashed(NamedTuple):
     session_id: str
     place: Path
     since: float
+
+    @property
+    def name(self) -> str:
+        """What tells it from others deleted under the same id: ``<id>~1``, ``<id>~2``, …"""
+        return f"{self.session_id}~{_number(self.place)}"
 
     @property
     def snapshot(self) -> Path:
@@ -118,8 +140,15 @@ def remove(one: Trashed) -> None:
 
 
 def _newest(trash: Path, session_id: str) -> Path | None:
-    places = [trash / session_id, *trash.glob(f"{session_id}~*")]
-    return max(filter(_holds_files, places), key=_number, default=None)
+    return max(filter(_holds_files, _places(trash, session_id)), key=_number, default=None)
+
+
+def _places(trash: Path, session_id: str) -> list[Path]:
+    return [trash / session_id, *trash.glob(f"{session_id}~*")]
+
+
+def _is_without_journal(place: Path, session_id: str) -> bool:
+    return (place / f"{session_id}.json").exists() and not (place / f"{session_id}.journal").exists()
 
 
 def _holds_files(place: Path) -> bool:

@@ -32,6 +32,7 @@ from gitsession.store.sessions import SessionStore
 from gitsession.store.state import read_state
 from gitsession.verbs.checkpoint import Recorder, repository_of
 from gitsession.verbs.delete import delete, undelete
+from gitsession.verbs.offered import OFFERED, offered
 from gitsession.verbs.verify import sound
 
 
@@ -70,21 +71,26 @@ def archive(store: SessionStore, session_id: str, directory: Path, settings: Set
 def _settle(store: SessionStore, session_id: str, settings: Settings) -> None:
     """Complete the session's record, and refuse one that is in the middle of something."""
     doc = store.read(session_id)
-    unfinished = {
-        "it says that it runs": doc["status"] == lifecycle.RUNNING,
-        "an edit of its was interrupted": doc.get("pending_edit"),
-        "a restore of its was interrupted": doc.get("restoring"),
-    }
-    for what, found in unfinished.items():
-        if found:
-            raise IllegalTransition(
-                f"session {session_id} cannot be archived: {what}",
-                hint=f"first: pinable-agents session recover {session_id}",
-            )
+    what = _unfinished(doc)
+    if what is not None:
+        raise IllegalTransition(
+            f"session {session_id} cannot be archived: {what}",
+            hint=f"first: pinable-agents session recover {session_id}",
+        )
     with closing(Recorder(store, session_id, repository_of(doc), settings)) as recorder:
         recorder.adopt()
     with store.edit(session_id) as draft:
         draft.save()
+
+
+def _unfinished(doc: Doc) -> str | None:
+    """What the session is in the middle of, if anything."""
+    doing = {
+        "it says that it runs": doc["status"] == lifecycle.RUNNING,
+        "an edit of its was interrupted": doc.get("pending_edit"),
+        "a restore of its was interrupted": doc.get("restoring"),
+    }
+    return next((what for what, found in doing.items() if found), None)
 
 
 def _pack(store: SessionStore, session_id: str, path: Path, scratch: Path) -> bytes:
@@ -128,7 +134,7 @@ def _refuse_another(path: Path, files: dict[str, Path], scratch: Path) -> None:
 class Unarchived:
     """``moved``: it is in another repository now; ``grafted``: that one does not know the commit it began from.
 
-    ``checkpoint`` is its newest one's index.
+    ``checkpoint`` is its newest one's index; ``offered``: its program only runs when the user names it.
     """
 
     session_id: str
@@ -136,6 +142,7 @@ class Unarchived:
     checkpoint: int | None
     moved: bool
     grafted: bool
+    offered: bool = False
 
 
 def unarchive(store: SessionStore, file: Path, start: Path, repository: Path | None = None) -> Unarchived:
@@ -143,6 +150,9 @@ def unarchive(store: SessionStore, file: Path, start: Path, repository: Path | N
 
     If that is not said: into the one ``start`` is in, if it knows the commit that the session began from; else into the
     one where the session was.  The archive stays.
+
+    Whoever made the archive wrote the program's command in it: it is only offered (``verbs.offered``), and runs when
+    the user names it.
     """
     private_dir(store.home)
     with tempfile.TemporaryDirectory(dir=store.home, prefix=".unarchive-") as scratch_name:
@@ -167,13 +177,15 @@ def unarchive(store: SessionStore, file: Path, start: Path, repository: Path | N
                 "object_format": repo.object_format,
             }
             moved = described != draft.doc.get("repository")
+            if draft.doc.get("command"):
+                values |= offered(draft.doc["command"])
             if moved or values:
                 draft.log("settings", values={**values, "repository": described})
                 draft.save()
             snapshot, journal = _files(scratch, session_id)
             store.accept(session_id, snapshot.read_bytes(), journal)
     newest = draft.doc["checkpoints"][-1]["index"] if draft.doc["checkpoints"] else None
-    return Unarchived(session_id, repo.worktree, newest, moved, grafted)
+    return Unarchived(session_id, repo.worktree, newest, moved, grafted, bool(draft.doc.get(OFFERED)))
 
 
 def _files(scratch: Path, session_id: str) -> tuple[Path, Path]:
@@ -186,9 +198,10 @@ def _draft(scratch: Path, session_id: str) -> Draft:
     (scratch / archives.SNAPSHOT).rename(snapshot)
     (scratch / archives.JOURNAL).rename(journal)
     state = read_state(snapshot, Journal(journal))
-    why = sound(state.doc)
+    # One that is in the middle of something is never archived; a repair would carry out what somebody else wrote.
+    why = sound(state.doc) or _unfinished(state.doc)
     if why is not None:
-        raise SessionCorrupted(f"the archived session {session_id} {why}")
+        raise SessionCorrupted(f"the archived session {session_id} is not sound: {why}")
     return Draft(snapshot, Journal(journal), state)
 
 

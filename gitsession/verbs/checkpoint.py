@@ -7,11 +7,12 @@ ref that is ahead of its record is adopted the next time anybody touches the ses
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gitsession import paths
 from gitsession.config import Settings, in_repository
-from gitsession.errors import RefMoved, RepositoryError
+from gitsession.errors import NotARepository, RefMoved, RepositoryError, UsageError
 from gitsession.git.capture import Captured, capture
 from gitsession.git.consolidation import Consolidation
 from gitsession.git.ledger import Ledger
@@ -26,6 +27,10 @@ from gitsession.verbs import heads
 if TYPE_CHECKING:
     from gitsession.model import Checkpoint
 
+_MOVED = (
+    "bring it back to that place, or say where it is now: pinable-agents doctor --relocate PATH; "
+    "nothing of the session is lost meanwhile"
+)
 # What the base's commit says of the session, so that its record can be rebuilt from the repository alone.
 KEPT_IN_GIT = (
     "id", "backend", "model", "task", "task_hash", "files", "created_at", "workflow", "metadata", "command", "priority",
@@ -36,6 +41,7 @@ class Recorder:
     """Takes the checkpoints of one session; keeps the repository's objects open between them."""
 
     def __init__(self, store: SessionStore, session_id: str, repo: Repo, settings: Settings) -> None:
+        refuse_store_inside(store.home, repo)
         self.store = store
         self.session_id = session_id
         self.repo = repo
@@ -235,22 +241,38 @@ def checkpoint(store: SessionStore, session_id: str, description: str | None, se
         recorder.close()
 
 
+def refuse_store_inside(home: Path, repo: Repo) -> None:
+    """``UsageError`` where checkpoints would hold the sessions' own records, and a restore undo them."""
+    worktree, place = repo.worktree.resolve(), home.resolve()
+    if not place.is_relative_to(worktree):
+        return
+    if any(place.is_relative_to(directory.resolve()) for directory in (repo.git_dir, repo.common_dir)):
+        return
+    record = place.relative_to(worktree) / "sessions" / "record.json"
+    if not repo.git("--no-literal-pathspecs", "check-ignore", "--", f"./{record.as_posix()}", ok=(0, 1)):
+        raise UsageError(
+            f"the sessions' place {home} is inside the working tree {repo.worktree}",
+            hint="set PINABLE_HOME to a place outside of it, or have git ignore it",
+        )
+
+
 def repository_of(doc: Doc) -> Repo:
     """The session's repository, found where it was; ``RepositoryError`` when it is not there any more."""
-    from pathlib import Path
-
     known: Doc = doc.get("repository") or {}
     worktree = Path(known.get("worktree") or doc["metadata"]["working_dir"])
     if not worktree.is_dir():
         raise RepositoryError(
             f"the session's worktree {worktree} is not there",
-            hint="bring it back to that place; nothing of the session is lost while it is away",
+            hint=_MOVED,
         )
-    repo = Repo.discover(worktree)
+    try:
+        repo = Repo.discover(worktree)
+    except NotARepository as error:
+        raise NotARepository(str(error), hint=_MOVED) from error
     if known and (str(repo.worktree) != known["worktree"] or str(repo.common_dir) != known["common_dir"]):
         raise RepositoryError(
             f"{worktree} belongs to the repository {repo.common_dir} now; the session's was {known['common_dir']}",
-            hint="bring the session's repository back to that place",
+            hint=_MOVED,
         )
     return repo
 

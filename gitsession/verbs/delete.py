@@ -41,8 +41,10 @@ def delete(store: SessionStore, session_id: str) -> Path:
         objects.close()
 
 
-def undelete(store: SessionStore, session_id: str) -> bool:
+def undelete(store: SessionStore, session_id: str, name: str | None = None) -> bool:
     """Bring back the session last deleted under this id; whether its checkpoints came back, too.
+
+    ``name`` is the trash's name of an earlier one: ``<id>~2``.
 
     They do not when the repository is not where it was.  The refs come first: a session is where its JSON is, and must
     not be there without them.
@@ -50,21 +52,22 @@ def undelete(store: SessionStore, session_id: str) -> bool:
     if store.exists(session_id):
         raise BadSessionId(f"session {session_id} exists", hint="delete it first, to have the deleted one back")
     with store.own(session_id):
-        one = store.last_trashed(session_id)
+        one = store.last_trashed(name or session_id)
+        place = None if name is None else one.place
         try:
             doc = store.read_trashed(one)
         except SessionCorrupted:  # then its refs stayed where they were
-            store.untrash(session_id)
+            store.untrash(session_id, place)
             return True
         with _ledger(doc) as ledger:
             if ledger is None:
-                store.untrash(session_id)
+                store.untrash(session_id, place)
                 return False
             number = _number(ledger, doc)
             if number is not None:
                 ledger.bring_back(number)
             try:
-                store.untrash(session_id)
+                store.untrash(session_id, place)
             except GitSessionError:
                 ledger.copy_to_trash()
                 ledger.drop()

@@ -31,13 +31,14 @@ from gitsession.git import trees
 from gitsession.git.filters import Filters
 from gitsession.git.objects import Objects
 from gitsession.git.trees import EXECUTABLE, FILE, parents, storable
-from gitsession.git.worktree import Obstructed, Worktree, reason_of
+from gitsession.git.worktree import CHANGED, Found, Obstructed, Worktree, reason_of
 from gitsession.lifecycle import Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.verbs.checkpoint import Recorder
 
 # Not one file's trouble, and nothing that the model could do otherwise.
 _FATAL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE}
+_THEIRS: Final = "was changed by somebody else a moment ago: read it again"
 _KEPT_THEIRS: Final = (
     "This edit was not made: while the session was paused the user changed the file, and their version stays. "
     "Read it again before you go on."
@@ -198,8 +199,8 @@ def _looked_at(worktree: Worktree, changes: Iterable[FileEdit]) -> tuple[dict[by
         if not storable(change.path):
             return {}, f"{name}: git does not store a file of this name"
         try:
-            now = _state(worktree, change.path)
             found = worktree.look(change.path)
+            now = _state(worktree, change.path, found)
             others = next((above for above in parents(change.path) if worktree.look(above + b"/.git")), None)
         except Obstructed as obstruction:
             return {}, f"{name}: {paths.encode(obstruction.path)} is no directory, or a link to one"
@@ -208,7 +209,7 @@ def _looked_at(worktree: Worktree, changes: Iterable[FileEdit]) -> tuple[dict[by
         if others is not None:
             return {}, f"{name}: {paths.encode(others)} is another repository, and not this session's to change"
         if now != change.expected:
-            return {}, f"{name} was changed by somebody else a moment ago: read it again"
+            return {}, f"{name} {_THEIRS}"
         if found is not None:
             modes[change.path] = found.mode
     return modes, None
@@ -217,33 +218,35 @@ def _looked_at(worktree: Worktree, changes: Iterable[FileEdit]) -> tuple[dict[by
 def _bring_about(worktree: Worktree, objects: Objects, change: Doc) -> str | None:
     """Make one change unless it is made already; why not, if somebody else wrote there."""
     path = paths.decode(change["path"])
-    now = _state(worktree, path)
+    # Looked at before it is read: whoever saves after this look is noticed when the file is replaced.
+    found = worktree.look(path)
+    now = _state(worktree, path, found)
     if now == change["after"]:
         return None
     if now != change["before"]:
-        return "was changed by somebody else a moment ago: read it again"
-    if change["after"] is None:
-        worktree.remove(path)
-        while (path := _parent(path)) and worktree.remove_directory(path):
+        return _THEIRS
+    if found is not None and change["after"] is None:
+        reason = worktree.remove(path, found)
+        while reason is None and (path := _parent(path)) and worktree.remove_directory(path):
             pass
-        return None
-    _, data = objects.read(change["after"])
-    worktree.stage(path, [data], change["mode"], worktree.look(path))
-    left = worktree.place()
-    return left[0][1] if left else None
+    else:
+        _, data = objects.read(change["after"])
+        worktree.stage(path, [data], change["mode"], found)
+        reason = next((reason for _, reason in worktree.place()), None)
+    return _THEIRS if reason == CHANGED else reason
 
 
 def _fits(worktree: Worktree, change: Doc) -> bool:
     """Whether a file is as before the change or as after it."""
     try:
-        return _state(worktree, paths.decode(change["path"])) in (change["before"], change["after"])
+        path = paths.decode(change["path"])
+        return _state(worktree, path, worktree.look(path)) in (change["before"], change["after"])
     except (OSError, Obstructed):
         return False
 
 
-def _state(worktree: Worktree, path: bytes) -> str | None:
-    """The object id of the file at ``path``, ``None`` for nothing, and something that is no id for what is no file."""
-    found = worktree.look(path)
+def _state(worktree: Worktree, path: bytes, found: Found | None) -> str | None:
+    """The object id of the file found at ``path``; ``None`` for nothing, and what is no id for what is no file."""
     if found is None:
         return None
     if found.mode not in (FILE, EXECUTABLE):

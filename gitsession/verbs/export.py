@@ -6,7 +6,7 @@ record has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final
@@ -19,7 +19,7 @@ from gitsession.git.mail import series
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.git.text import decode
-from gitsession.lifecycle import Doc
+from gitsession.lifecycle import RUNNING, Doc
 from gitsession.model import Checkpoint, Session
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import repository_of
@@ -176,7 +176,7 @@ def gather(store: SessionStore, session_id: str) -> Report:
         created_at=session.created_at,
         ended_at=session.runs[-1].ended_at if session.runs else None,
         totals=totals_of(doc, found.changed),
-        timeline=tuple(_timeline(session)),
+        timeline=tuple(_timeline(session, _runs_of_checkpoints(store, session))),
         results=tuple((phase, _cut(_conclusion(given))) for phase, given in conclusions(doc)),
         changed=tuple(changed[:LISTED]),
         more_changed=max(0, len(changed) - LISTED),
@@ -320,22 +320,37 @@ def _why_not(change: FileChange, left: int) -> str | None:
     return "left out: the report is full" if left <= 0 and lines else None
 
 
-def _timeline(session: Session) -> Iterator[Moment]:
-    """What happened when, in order."""
-    # Checkpoints have whole seconds, runs have milliseconds: what falls into one second has its order from the rank.
-    found: list[tuple[str, int, Moment]] = []
+def _timeline(session: Session, runs: Mapping[int, int]) -> Iterator[Moment]:
+    """What happened when, in order; ``runs`` is the run of each checkpoint."""
+    # Checkpoints have whole seconds, runs have milliseconds: what falls into one second has its order from the run and
+    # the rank in it.
+    found: list[tuple[tuple[str, int, int], Moment]] = []
 
-    def add(at: str, rank: int, text: str) -> None:
-        found.append((at[:19], rank, Moment(at, text)))
+    def add(at: str, run: int, rank: int, text: str) -> None:
+        found.append(((at[:19], run, rank), Moment(at, text)))
 
-    add(session.created_at, 0, "Created")
+    add(session.created_at, 0, 0, "Created")
     for number, run in enumerate(session.runs):
-        add(run.started_at, 1, "Began" if not number else "Resumed")
+        add(run.started_at, number, 1, "Began" if not number else "Resumed")
         if run.ended_at is not None:
-            add(run.ended_at, 3, "Completed" if run.end == "completed" else f"Paused: {_cut(run.end or '', 300)}")
+            end = "Completed" if run.end == "completed" else f"Paused: {_cut(run.end or '', 300)}"
+            add(run.ended_at, number, 3, end)
     for one in session.checkpoints:
-        add(one.timestamp, 2, f"Checkpoint {one.index}: {_cut(one.description, 300)}")
-    yield from (moment for _, _, moment in sorted(found, key=lambda item: item[:2]))
+        add(one.timestamp, runs[one.index], 2, f"Checkpoint {one.index}: {_cut(one.description, 300)}")
+    yield from (moment for _, moment in sorted(found, key=lambda item: item[0]))
+
+
+def _runs_of_checkpoints(store: SessionStore, session: Session) -> dict[int, int]:
+    """The run, counted from 0, that each checkpoint was taken in or after: by the journal, else by the clock."""
+    begun = [run.started_at[:19] for run in session.runs]
+    found = {one.index: max(0, sum(at <= one.timestamp[:19] for at in begun) - 1) for one in session.checkpoints}
+    number = -1
+    for entry in store.journal(session.id).read()[0]:
+        if entry["event"] == "status" and entry["to"] == RUNNING:
+            number += 1
+        elif entry["event"] == "checkpoint":
+            found[entry["record"]["index"]] = max(0, number)
+    return found
 
 
 def _conclusion(given: dict[str, Any]) -> str:

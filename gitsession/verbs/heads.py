@@ -14,12 +14,21 @@ from gitsession.lifecycle import Doc
 from gitsession.store.draft import Draft
 
 _TOLD = 3
+_READ = 1 << 20  # bytes; the hook begins the file anew long before
+_LONGEST = 1 << 14  # characters; the name of a branch can be some thousand bytes long, each written as four characters
 
 
 def take_in(draft: Draft, repo: Repo) -> None:
-    """Journal the moves that were noted since the session began and that it does not know."""
+    """Journal the moves that were noted since the session began and that it does not know.
+
+    Whatever else is in the file is passed over: a checkpoint matters more.
+    """
+    path = repo.git_dir / "pinable" / "heads.jsonl"
     try:
-        lines = (repo.git_dir / "pinable" / "heads.jsonl").read_bytes().splitlines()
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            lines = file.read(_READ).splitlines()
     except OSError:
         return
     seen = draft.doc.get("head_seen", 0)
@@ -32,8 +41,8 @@ def take_in(draft: Draft, repo: Repo) -> None:
 
 def moves_since(doc: Doc, moment: str | None) -> list[str]:
     """In words, what became of HEAD after ``moment`` (ISO 8601, UTC); the newest three."""
-    moves = [move for move in doc.get("head_moves", []) if moment is None or move["at"] > moment]
-    told = [_WORDS[move["what"]].format(move["branch"] or move["to"][:7], move["at"]) for move in moves[-_TOLD:]]
+    moves = [move for move in doc.get("head_moves", []) if moment is None or move.get("at", "") > moment]
+    told = [_in_words(move) for move in moves[-_TOLD:]]
     more = len(moves) - len(told)
     return [*([f"HEAD moved {more} more times since that checkpoint"] if more else []), *told]
 
@@ -45,10 +54,31 @@ _WORDS = {
 }
 
 
+def _in_words(move: Doc) -> str:
+    words = _WORDS.get(move.get("what", ""), "HEAD moved to {} after that checkpoint ({})")
+    return words.format(move.get("branch") or move.get("to", "")[:7], move.get("at", ""))
+
+
 def _parsed(line: bytes) -> dict[str, Any] | None:
+    """The move that a line notes, only what is known of one; ``None`` for what is none."""
     try:
         move = json.loads(line)
-        sound = isinstance(move["serial"], int) and move["what"] in _WORDS and isinstance(move["at"], str)
-        return move if sound and isinstance(move["to"], str) else None
-    except (ValueError, KeyError, TypeError):
+        serial, branch = move["serial"], move["branch"]
+        texts = {name: move[name] for name in ("at", "what", "from", "to")}
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
+    sound = type(serial) is int and 0 < serial < 1 << 63 and all(map(_is_text, texts.values()))
+    if not sound or texts["what"] not in _WORDS or not (branch is None or _is_text(branch)):
+        return None
+    return {"serial": serial, **texts, "branch": branch}
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is text of a reasonable length that can be written as UTF-8."""
+    if not isinstance(value, str) or len(value) > _LONGEST:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True

@@ -19,19 +19,25 @@ from gitsession.verbs.deaths import bury
 
 @dataclass(frozen=True)
 class Scan:
-    """``recoverable``: in the order in which they are recovered; ``damaged``: cannot be read; ``paused``: just now."""
+    """``recoverable``: in the order in which they are recovered; ``damaged``: cannot be read; ``paused``: just now.
+
+    ``newer`` ones were written by a newer version: that they are not for this one to read is no damage.
+    """
 
     recoverable: tuple[Summary, ...]
     damaged: tuple[Summary, ...]
     paused: tuple[str, ...]
+    newer: tuple[Summary, ...] = ()
 
 
 def scan(store: SessionStore, *, dry_run: bool = False) -> Scan:
     """Look at every session, and pause those whose owner died: all that is changed, and with ``dry_run`` nothing is."""
-    recoverable, damaged, paused = [], [], []
+    recoverable, paused = [], []
+    damaged: list[Summary] = []
+    newer: list[Summary] = []
     for summary in store.summaries():
         if summary.problem is not None:
-            damaged.append(summary)
+            (newer if summary.status else damaged).append(summary)
         elif summary.status == lifecycle.RUNNING and not summary.alive:
             found = summary
             if not dry_run:
@@ -40,7 +46,7 @@ def scan(store: SessionStore, *, dry_run: bool = False) -> Scan:
             recoverable.append(found)
         elif summary.status == lifecycle.PAUSED or _never_ran(store, summary):
             recoverable.append(summary)
-    return Scan(tuple(in_order(recoverable)), tuple(damaged), tuple(paused))
+    return Scan(tuple(in_order(recoverable)), tuple(damaged), tuple(paused), tuple(newer))
 
 
 def _never_ran(store: SessionStore, summary: Summary) -> bool:

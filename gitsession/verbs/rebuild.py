@@ -20,6 +20,7 @@ from gitsession.store.salvage import fragments
 from gitsession.store.sessions import SessionStore
 from gitsession.tasks import task_hash
 from gitsession.verbs.checkpoint import KEPT_IN_GIT, entries_ahead
+from gitsession.verbs.offered import offered
 
 _UNKNOWN_TASK = "(lost with the session file)"
 _WORKTREE = re.compile(rb'"worktree": ?("(?:[^"\\]|\\.)*")')
@@ -77,6 +78,8 @@ def _from_ledger(ledger: Ledger, cut: Doc) -> Doc:
         }
     )
     doc = session.model_dump(mode="json") | {"journal": {"seq": 0, "offset": 0}}
+    if doc["command"]:  # whoever can write to the repository can write its refs
+        doc |= offered(doc["command"])
     complete(doc, ledger)
     return doc
 

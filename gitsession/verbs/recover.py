@@ -16,7 +16,7 @@ from typing import Final
 
 from gitsession import lifecycle
 from gitsession.config import Settings
-from gitsession.errors import GitSessionError, SessionBusy, SessionCorrupted
+from gitsession.errors import GitSessionError, SessionBusy, SessionCorrupted, SessionTooNew
 from gitsession.store.owner import OwnerInfo
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import repository_of
@@ -77,7 +77,13 @@ class Recovered:
     def exit_status(self) -> int:
         if self.error is not None:
             return self.error.exit_status
-        return self.outcome.exit_status if self.outcome else 0
+        status = self.outcome.exit_status if self.outcome else 0
+        return status or int(self.is_damaged)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the repair had to leave something as it was found."""
+        return self.repair is not None and not self.repair.is_sound
 
 
 class Recoverer:
@@ -112,7 +118,7 @@ class Recoverer:
     def recover(self, session_id: str) -> Recovered:
         """Repair one session and run it on, as ``codeagent-wrapper --session-id`` does; errors as there.
 
-        ``SessionCorrupted`` if it cannot be repaired, with where the diagnosis is.
+        ``SessionCorrupted`` if it cannot be repaired, with where the diagnosis is; ``SessionTooNew``.
         """
         if (owner := self._store.owner(session_id)) is not None:
             raise SessionBusy(
@@ -120,11 +126,14 @@ class Recoverer:
                 hint=f"wait for it, pause it (pinable-agents session pause {session_id}), or end it with --force",
             )
         done = repair(self._store, session_id, self._settings, self._here)
+        for finding in done.left:
+            if finding.kind == NEWER:
+                raise SessionTooNew(finding.text, hint=finding.hint)
         self._repaired(done)
-        if any(finding.kind in (FILES, NEWER) for finding in done.left):
+        if any(finding.kind == FILES for finding in done.left):
             raise SessionCorrupted(
                 f"session {session_id} is damaged and could not be repaired: {done.left[0].text}",
-                hint=done.left[0].hint or f"the diagnosis is in {done.report}",
+                hint=f"the diagnosis is in {done.report}" if done.report else None,
             )
         doc = self._store.read(session_id)
         if doc["status"] == lifecycle.COMPLETED:

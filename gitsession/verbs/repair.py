@@ -6,7 +6,6 @@ and nothing is deleted.  Doing it again changes nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -21,6 +20,8 @@ from gitsession.errors import GitSessionError, RefMoved, RepositoryError, Sessio
 from gitsession.git.check import lost
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
+from gitsession.git.trees import LINK
+from gitsession.git.worktree import Obstructed, Worktree
 from gitsession.lifecycle import Doc
 from gitsession.store import trash
 from gitsession.store.mend import keep_aside, mend
@@ -222,22 +223,24 @@ def _store_again(ledger: Ledger, doc: Doc) -> str:
     for record in [doc["base"], *doc["checkpoints"]]:
         for path, oid in lost(ledger.repo, ledger.objects, record["tree"]):
             wanted.setdefault(path, set()).add(oid)
-    again = [path for path, oids in wanted.items() if path and _add(ledger, path) in oids]
+    with Worktree(ledger.repo.worktree, "repair", object_format=ledger.repo.object_format) as worktree:
+        again = [path for path, oids in wanted.items() if path and _add(ledger.objects, worktree, path, oids)]
     ledger.objects.flush()
     if not again:
         raise RepositoryError("the working tree has none of them as they were")
     return f"stored {', '.join(map(paths.encode, again[:5]))}{' …' if len(again) > 5 else ''} again"
 
 
-def _add(ledger: Ledger, path: bytes) -> str | None:
-    place = ledger.repo.worktree / os.fsdecode(path)
+def _add(objects: Objects, worktree: Worktree, path: bytes, wanted: set[str]) -> bool:
+    """Store what stands at ``path`` if it is one of the ``wanted`` blobs; whether it was."""
     try:
-        if place.is_symlink():
-            return ledger.objects.add("blob", os.fsencode(place.readlink()))
-        with place.open("rb") as file:
-            return ledger.objects.add_file(file.fileno(), os.fstat(file.fileno()).st_size)
-    except OSError:
-        return None
+        found = worktree.look(path)
+        if found is None or worktree.blob_id(path, found) not in wanted:
+            return False
+        data = worktree.target(path) if found.mode == LINK else worktree.read(path)[0]
+    except (OSError, Obstructed):
+        return False
+    return objects.add("blob", data) in wanted
 
 
 def _recorder(work: _Work) -> closing[Recorder]:

@@ -22,11 +22,12 @@ from gitsession.store.sessions import SessionStore
 from gitsession.tasks import same_task, task_hash
 from gitsession.verbs import events
 from gitsession.verbs.chains import is_member, predecessors
-from gitsession.verbs.checkpoint import Recorder, repository_of
+from gitsession.verbs.checkpoint import Recorder, refuse_store_inside, repository_of
 from gitsession.verbs.deaths import pause_dead
 from gitsession.verbs.dialogue import Limits
 from gitsession.verbs.engine import INTERRUPTED, Engine, Stop
 from gitsession.verbs.handover import hand_over, joined
+from gitsession.verbs.offered import OFFERED, refuse_offered
 from gitsession.verbs.restore import finish_interrupted, restore
 
 
@@ -119,6 +120,7 @@ class Runner:
             raise UsageError("no task given", hint="say what to do with --task TEXT, --task - or --task-file FILE")
         repo = Repo.discover(request.start)
         _refuse_home(repo)
+        refuse_store_inside(self._store.home, repo)
         backend = backends.load(request.backend or "command", self._settings)
         _check_request(request, backend)
         self._request = request = replace(
@@ -131,7 +133,7 @@ class Runner:
         inherited = predecessors(self._store, session_id, force=request.force)
         if sources := (*inherited, *request.context_from):
             doc["context"]["handed_over"] = hand_over(self._store, sources)
-        job = self._job(doc, repo, None)
+        job = self._job(doc, repo, None, backend)
         backend.validate(job)
         self._store.create(doc)
         with self._store.own(session_id), self._recorder(session_id, repo) as recorder:
@@ -145,6 +147,8 @@ class Runner:
                 f"session {session_id} is completed, and a completed session does not run again",
                 hint="start another one: leave --session-id out or give a new id",
             )
+        if not self._request.command and (self._request.backend or doc["backend"]) == "command":
+            refuse_offered(doc)
         if self._request.context_from:
             raise UsageError("--context-from is for the beginning of a session", hint="leave it out to resume")
         if not doc.get("runs"):
@@ -155,14 +159,14 @@ class Runner:
             doc = self._settle_past(session_id, dead)
         backend = backends.load(doc["backend"], self._settings)
         _check_request(self._request, backend)
-        backend.validate(self._job(doc, repo, None))
+        backend.validate(self._job(doc, repo, None, backend))
         warnings = self._settle_files(session_id)
         with self._store.own(session_id), self._recorder(session_id, repo) as recorder:
             recorder.adopt()
             doc = self._go_back(session_id)
             index = self._request.restore_checkpoint
             last = doc["checkpoints"][-1 if index is None else index] if doc["checkpoints"] else None
-            job = self._job(doc, repo, last)
+            job = self._job(doc, repo, last, backend)
             self._tell(events.Resuming(session_id, job.resume, job.resume_description))
             for text in warnings:
                 self._tell(events.Warned(text))
@@ -184,7 +188,11 @@ class Runner:
                 "command": list(absolute_program(request.command, request.start)) or None,
                 "priority": request.priority,
             }
-            values = {key: value for key, value in wanted.items() if value is not None and value != draft.doc.get(key)}
+            values: Doc = {
+                key: value for key, value in wanted.items() if value is not None and value != draft.doc.get(key)
+            }
+            if request.command and draft.doc.get(OFFERED):
+                values[OFFERED] = None
             if values:
                 draft.log("settings", values=values)
             return draft.doc
@@ -242,7 +250,9 @@ class Runner:
             self._engine.request_stop(self._stop)
         return self._engine.run(job)
 
-    def _job(self, doc: Doc, repo: Repo, resume: Doc | None) -> Job:
+    def _job(self, doc: Doc, repo: Repo, resume: Doc | None, backend: Backend) -> Job:
+        # A session that ran a program may go on with a model; only what is given now can be a mistake.
+        command = doc.get("command") if backend.capabilities.takes_command else self._request.command
         return Job(
             session_id=doc["id"],
             task=self._request.task if self._request.task is not None else doc["task"],
@@ -252,7 +262,7 @@ class Runner:
             resume_description=resume["description"] if resume else None,
             worktree=repo.worktree,
             model=doc.get("model"),
-            command=tuple(doc.get("command") or ()),
+            command=tuple(command or ()),
             context=joined(doc.get("context", {}).get("handed_over") or []),
             allow_commands=self._request.allow_commands,
         )

@@ -164,6 +164,7 @@ def _edit(home: Path, act: Callable[[TOMLDocument], None]) -> None:
     private_dir(home)
     with mutex(home, "config"):
         file = path(home)
+        config.from_file(file)  # says what is wrong with a file that is no TOML, and where
         try:
             document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.exists() else tomlkit.document()
             act(document)

@@ -33,18 +33,22 @@ _STATES: Final = {lifecycle.PAUSED: PAUSED, lifecycle.COMPLETED: COMPLETED, life
 
 @dataclass
 class Use:
-    """What some sessions used; ``cost_usd`` is the sum of what is known, ``unpriced`` how many it is not known of."""
+    """What some sessions used.
+
+    ``cost_usd`` is the sum of what is known, ``None`` where nothing is; ``unpriced`` how many used tokens whose price
+    is not known.
+    """
 
     sessions: int = 0
     tokens: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = None
     unpriced: int = 0
 
     def add(self, one: Summary) -> None:
         self.sessions += 1
         self.tokens += one.tokens
         if one.cost_usd is not None:
-            self.cost_usd += one.cost_usd
+            self.cost_usd = (self.cost_usd or 0.0) + one.cost_usd
         elif one.tokens:
             self.unpriced += 1
 

@@ -54,8 +54,7 @@ def verify(store: SessionStore, session_id: str) -> list[Finding]:
     try:
         repo = repository_of(doc)
     except RepositoryError as error:
-        hint = f"{error.hint}; if it has moved: pinable-agents doctor --relocate PATH"
-        return [*found, Finding("repository", str(error), hint=hint)]
+        return [*found, Finding("repository", str(error), hint=error.hint)]
     with closing(Objects(repo)) as objects:
         found += _repository(Ledger(repo, objects, session_id), doc)
     if doc.get("restoring") is not None:

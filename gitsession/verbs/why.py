@@ -156,7 +156,7 @@ class _Asked:
         try:
             out = self.repo.git("blame", "--porcelain", *limit, "--", path)
         except GitFailed as failure:
-            raise BadValue(str(failure), hint="lines count from 1") from None
+            raise self._no_such_lines(text, path) or failure from None
         run: LinesAnswer | None = None
         for line in _blamed(out):
             answer = self._about_line(path, line)
@@ -168,6 +168,15 @@ class _Asked:
             run = answer
         if run is not None:
             yield run
+
+    def _no_such_lines(self, text: str, path: bytes) -> BadValue | None:
+        """Why lines that were asked for are not there; ``None`` if the file is gone, too."""
+        try:
+            with (self.repo.worktree / os.fsdecode(path)).open("rb") as file:
+                count = sum(1 for _ in file)
+        except OSError:
+            return None
+        return BadValue(f"{text} has {count:,} {'line' if count == 1 else 'lines'}", hint="lines count from 1")
 
     def _about_line(self, path: bytes, line: _Blamed) -> LinesAnswer:
         committed = bool(line.commit.strip("0"))

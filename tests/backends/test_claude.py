@@ -620,7 +620,7 @@ def test_what_is_wrong_is_said_before_anything_begins(
         ClaudeBackend().validate(command_job(tmp_path))
     assert caught.value.hint
     if "needs" in words:
-        assert (caught.value.exit_status, "claude-code and command" in caught.value.hint) == (1, True)
+        assert (caught.value.exit_status, "--backend command needs none" in caught.value.hint) == (1, True)
 
 
 def test_another_variable_may_hold_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -501,3 +501,14 @@ def _wait_until_gone(pid: int | None) -> None:
     while pid is not None and psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie":
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_job_in_the_background_can_be_interrupted(tmp_path: Path) -> None:
+    """A shell starts it with SIGINT ignored, which the program would inherit."""
+    agent = python_script(tmp_path, "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert printed(events_of(command_job(tmp_path, command=(str(agent),)))) == "False\n"
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import click
 import pytest
-from support import cli_environment, program, run_cli
+from sessions import TestSession
+from support import GitRepo, cli_environment, program, run_cli
 
+from gitsession import SessionStore
 from gitsession.cli import boundary
 from gitsession.errors import BackendMissing, GitSessionError, SessionBusy, UsageError
 
@@ -45,7 +48,7 @@ def raising(error: BaseException) -> Callable[[], None]:
         (GitSessionError("two\nlines \x1b[2J"), 1, "program: two lines ^[[2J\n"),
         (KeyError("x"), 1, "program: internal error: KeyError: 'x'; run with --debug for the traceback\n"),
         (click.UsageError("Nothing to do."), 2, "program: nothing to do\nhint: program --help lists what it takes\n"),
-        (BrokenPipeError(), 1, ""),
+        (BrokenPipeError(), 141, ""),
         (KeyboardInterrupt(), 130, "\n"),
         (click.Abort(), 130, ""),
     ],
@@ -66,6 +69,13 @@ def test_the_command_gives_the_status(enter: Enter, result: int | None, status: 
 def test_debug_gives_the_traceback(enter: Enter, capsys: pytest.CaptureFixture[str], error: Exception) -> None:
     assert enter(raising(error), "--debug") == 1
     assert "Traceback (most recent call last):" in capsys.readouterr().err
+
+
+def test_the_traceback_sends_nothing_to_the_terminal(enter: Enter, capsys: pytest.CaptureFixture[str]) -> None:
+    enter(raising(GitSessionError("it \x1b[2J broke")), "--debug")
+    words = capsys.readouterr().err
+    assert "\x1b" not in words
+    assert "GitSessionError: it ^[[2J broke\n" in words
 
 
 def test_debug_after_two_dashes_is_the_commands() -> None:
@@ -140,16 +150,72 @@ def test_a_reader_that_goes_away_is_not_worth_a_word(make_session: Callable[...,
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
+        assert process.wait() == 141
 
 
-def test_output_that_cannot_be_written_is_an_error(make_session: Callable[..., object]) -> None:
-    make_session()
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["session", "list"],
+        ["session", "export", "s1", "--format", "json"],
+        ["session", "diff", "s1"],
+        ["session", "diff", "s1", "--stat"],
+        ["--help"],
+        ["--version"],
+    ],
+)
+def test_output_that_cannot_be_written_is_an_error(repo: GitRepo, arguments: list[str]) -> None:
+    session = TestSession(repo)
+    repo.write("long.txt", "a line\n" * 10_000)  # more than a buffer holds
+    session.checkpoint()
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [program("pinable-agents"), "session", "list"], stdout=full, stderr=subprocess.PIPE, env=cli_environment()
+            [program("pinable-agents"), *arguments], stdout=full, stderr=subprocess.PIPE, env=cli_environment()
         )
-    assert done.returncode == 1
     assert done.stderr == b"pinable-agents: cannot write the output: No space left on device\n"
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "codeagent-wrapper --task x -- true",
+        "pinable-agents doctor",
+        "pinable-agents why HEAD",
+        "pinable-agents config list",
+        "pinable-agents hooks status",
+        "pinable-agents session list --repo .",
+    ],
+)
+def test_a_directory_that_is_gone_is_said(tmp_path: Path, command: str) -> None:
+    (tmp_path / "gone").mkdir()
+    name, *arguments = command.split()
+    line = shlex.join([program(name), *arguments])
+    done = subprocess.run(
+        ["sh", "-c", f"rmdir ../gone; exec {line}"],
+        cwd=tmp_path / "gone",
+        env=cli_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"{name}: the current directory is not there any more\nhint: cd somewhere\n",
+    )
+
+
+def test_a_deleted_session_is_said_to_be_in_the_trash(make_session: Callable[..., object]) -> None:
+    make_session("my-refactor")
+    SessionStore().trash("my-refactor")
+    for text in ("my-refactor", "my-re"):
+        done = run_cli("pinable-agents", "session", "inspect", text)
+        assert (done.returncode, done.stderr.splitlines()) == (
+            2,
+            [
+                "pinable-agents: session my-refactor was deleted",
+                "hint: pinable-agents session undelete my-refactor brings it back",
+            ],
+        )
 
 
 def test_a_closed_stream_leads_nowhere(make_session: Callable[..., object]) -> None:

@@ -74,3 +74,19 @@ def test_a_repository_that_sets_what_it_may_not_is_refused_before_anything_is_do
     done = run_cli("codeagent-wrapper", "--task", "x", "--", "sh", "-c", "echo > small", cwd=repo.path)
     assert done.returncode == 0, done.stderr
     assert "large.txt" in done.stderr
+
+
+def test_a_broken_file_is_named_with_what_is_wrong(pinable_home: Path) -> None:
+    pinable_home.mkdir()
+    (pinable_home / "config.toml").write_text("[session]\ntrash_days 3\n")
+    done = run_cli(*CONFIG, "set", "session.trash_days", "4")
+    assert done.returncode == 2
+    assert f"cannot read {pinable_home}/config.toml: Expected '=' after a key" in done.stderr
+    assert "line 2" in done.stderr
+
+
+def test_a_place_that_would_drive_the_terminal(tmp_path: Path) -> None:
+    env = {"PINABLE_HOME": str(tmp_path / "a\x1b[2Jb")}
+    assert run_cli(*CONFIG, "path", env=env).stdout == f"{tmp_path}/a^[[2Jb/config.toml\n"
+    assert "\x1b" not in run_cli(*CONFIG, "unset", "session.trash_days", env=env).stderr
+    assert "\x1b" not in run_cli("pinable-agents", "session", "list", env=env).stderr

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 from sessions import TestSession
-from support import GitRepo, run_cli
+from support import GitRepo, cli_environment, program, run_cli
 
 
 def test_sound_damaged_fixed(repo: GitRepo) -> None:
@@ -39,3 +41,21 @@ def test_relocate(repo: GitRepo, tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == (f"s1 is in {moved} now\n", 0)
     done = run_cli("pinable-agents", "doctor", "--relocate", moved)
     assert (done.stdout, done.returncode) == (f"No session that has lost its repository belongs to {moved}\n", 1)
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="root reads everything")
+def test_a_home_that_may_not_be_read(pinable_home: Path) -> None:
+    pinable_home.mkdir(mode=0)
+    rights = "-dac_override,-dac_read_search"  # what makes root read everything
+    done = subprocess.run(
+        ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}", program("pinable-agents"), "doctor"],
+        env=cli_environment(),
+        capture_output=True,
+        text=True,
+    )
+    pinable_home.chmod(0o700)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"pinable-agents: cannot read {pinable_home}/config.toml: Permission denied",
+        "hint: check its permissions and its owner",
+    ]

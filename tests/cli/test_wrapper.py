@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support import run_cli
+from support import GitRepo, cli_environment, program, run_cli
 
 from gitsession.cli import wrapper
-from gitsession.errors import BadValue, UsageError
+from gitsession.errors import BadValue, SessionNotFound, UsageError
+from gitsession.store.sessions import SessionStore
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,8 @@ from gitsession.errors import BadValue, UsageError
         (["--bakend", "claude"], "no such option '--bakend'. Did you mean '--backend'"),
         (["--backend", "clause"], "clause"),
         (["--backend", "claude", "--", "do", "it"], "'do' is left over"),
+        (["--backend", "foo", "--", "./agent.sh"], "there is no backend 'foo'"),
+        (["--backend", "codex", "--", "./agent.sh"], "the backend 'codex' is not there yet"),
         (["--task", "b", "--task-file", "f"], "--task and --task-file cannot be given together"),
         (["--task-file", "not-there"], "cannot read the task file not-there: No such file or directory"),
         (["--session-id", "../x"], "'../x' cannot be a session id"),
@@ -141,3 +145,70 @@ def test_a_signal_that_was_ignored_stays_ignored() -> None:
     finally:
         signal.signal(signal.SIGHUP, before)
     assert runner.reasons == []
+
+
+def test_latest_is_of_the_repository_that_one_stands_in(repo: GitRepo, tmp_path: Path) -> None:
+    other = GitRepo.init(tmp_path / "other")
+    for session_id, place in (("mine", repo), ("theirs", other)):
+        arguments = ["--session-id", session_id, "--task", "x", "--", "false"]
+        assert run_cli("codeagent-wrapper", *arguments, cwd=place.path).returncode == 3
+    store = SessionStore()
+    assert wrapper.given_session(store, "latest", repo.path) == "mine"
+    assert wrapper.given_session(store, "latest", repo.at("src")) == "mine"
+    assert wrapper.given_session(store, "latest", other.path) == "theirs"
+    assert wrapper.given_session(store, "latest", tmp_path) == store.resolve("latest")
+    assert wrapper.given_session(store, "theirs", repo.path) == "theirs"
+    empty = GitRepo.init(tmp_path / "empty")
+    with pytest.raises(SessionNotFound, match="there is no session of"):
+        wrapper.given_session(store, "latest", empty.path)
+
+
+def test_a_stored_program_is_not_said_to_be_given(repo: GitRepo) -> None:
+    run_cli("codeagent-wrapper", "--session-id", "KK", "--task", "x", "--", "false", cwd=repo.path)
+    env = {"ANTHROPIC_API_KEY": "sk-x", "ANTHROPIC_BASE_URL": "nowhere"}
+    done = run_cli("codeagent-wrapper", "--session-id", "KK", "--backend", "claude", cwd=repo.path, env=env)
+    assert "ANTHROPIC_BASE_URL is 'nowhere'" in done.stderr  # the next thing that is wrong
+
+
+def test_a_reader_that_goes_away_does_not_change_how_a_run_ended(repo: GitRepo) -> None:
+    with subprocess.Popen(
+        [program("codeagent-wrapper"), "--task", "x", "--", "true"],
+        cwd=repo.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=cli_environment(),
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("verb", ["run", "checkpoint"])
+def test_records_inside_the_working_tree_are_refused(repo: GitRepo, verb: str) -> None:
+    """A restore would take other sessions' records back; ignored, or in the git directory, they are no files of it."""
+    env = {"PINABLE_HOME": "state"}
+
+    def done(home: str = "state") -> subprocess.CompletedProcess[str]:
+        env = {"PINABLE_HOME": home}
+        if verb == "run":
+            return run_cli("codeagent-wrapper", "--task", "x", "--", "true", cwd=repo.path, env=env)
+        return run_cli("pinable-agents", "session", "checkpoint", "s1", cwd=repo.path, env=env)
+
+    if verb == "checkpoint":
+        repo.write(".gitignore", "state/\n")
+        arguments = ["--session-id", "s1", "--task", "x", "--", "true"]
+        assert run_cli("codeagent-wrapper", *arguments, cwd=repo.path, env=env).returncode == 0
+        repo.at(".gitignore").unlink()
+    refused = done()
+    name = "codeagent-wrapper" if verb == "run" else "pinable-agents"
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-2:] == [
+        f"{name}: the sessions' place {repo.path}/state is inside the working tree {repo.path}",
+        "hint: set PINABLE_HOME to a place outside of it, or have git ignore it",
+    ]
+    repo.write(".gitignore", "state/\n")
+    assert done().returncode == 0
+    if verb == "run":
+        assert done(".git/state").returncode == 0

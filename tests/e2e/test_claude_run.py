@@ -233,7 +233,7 @@ def test_no_key_no_session(place: Place, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.splitlines() == [
         "codeagent-wrapper: the claude backend needs a key in ANTHROPIC_API_KEY",
-        "hint: export ANTHROPIC_API_KEY=…; the backends claude-code and command need none",
+        "hint: export ANTHROPIC_API_KEY=…; --backend command needs none",
     ]
     assert not list(place.home.rglob("*.json"))
 

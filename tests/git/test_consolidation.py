@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 from support import GitRepo
@@ -115,6 +116,117 @@ def test_stopped_between_any_two_removals_nothing_is_lost(repo: GitRepo, monkeyp
     consolidate(found)
     assert all_there(repo, ids)
     assert len(packs(repo)) == 1
+
+
+def pack_directory(repo: GitRepo) -> Path:
+    return repo.git_dir / "objects" / "pack"
+
+
+def test_a_multi_pack_index_that_lists_ours_goes_first(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds one that lists packs which are gone looks nowhere else."""
+    found = Repo.discover(repo.path)
+    ids = make_packs(found, MANY)
+    repo.git("multi-pack-index", "write")
+    repo.write(".git/objects/pack/multi-pack-index-1234.bitmap", "")
+    seen = []
+
+    def look(point: str) -> None:
+        if point == "pack.drop":
+            seen.append({path.name for path in pack_directory(repo).glob("multi-pack-index*")})
+
+    monkeypatch.setattr(seam, "hook", look)
+    consolidate(found)
+    assert seen == [{"multi-pack-index.lock"}] * MANY
+    assert list(pack_directory(repo).glob("multi-pack-index*")) == []
+    assert all_there(repo, ids)
+    assert len(packs(repo)) == 1
+
+
+def test_one_in_layers_goes_too(repo: GitRepo) -> None:
+    found = Repo.discover(repo.path)
+    make_packs(found, MANY)
+    chain = pack_directory(repo) / "multi-pack-index.d"
+    chain.mkdir()
+    names = b"\0".join(path.name.encode() for path in pack_directory(repo).glob("*.idx"))
+    for name in ("multi-pack-index-12.midx", "multi-pack-index-12.rev", "multi-pack-index-chain"):
+        (chain / name).write_bytes(names)
+    consolidate(found)
+    assert list(chain.iterdir()) == []
+
+
+def test_one_that_lists_only_the_user_s_packs_stays(repo: GitRepo) -> None:
+    repo.git("repack", "-adq")
+    repo.git("multi-pack-index", "write")
+    found = Repo.discover(repo.path)
+    ids = make_packs(found, MANY)
+    consolidate(found)
+    assert (pack_directory(repo) / "multi-pack-index").exists()
+    assert all_there(repo, ids)
+    assert len(packs(repo)) == 2
+
+
+def test_while_git_writes_a_multi_pack_index_all_packs_stay(repo: GitRepo) -> None:
+    found = Repo.discover(repo.path)
+    ids = make_packs(found, MANY)
+    work = Consolidation(found)
+    work.tend()
+    lock = pack_directory(repo) / "multi-pack-index.lock"
+    lock.touch()
+    work.close()
+    assert len(packs(repo)) == MANY + 1
+    consolidate(found)  # does not even begin
+    assert len(packs(repo)) == MANY + 1
+    assert lock.exists()
+    lock.unlink()
+    consolidate(found)
+    assert len(packs(repo)) == 1
+    assert all_there(repo, ids)
+
+
+def test_a_pack_that_somebody_keeps_stays(repo: GitRepo) -> None:
+    found = Repo.discover(repo.path)
+    make_packs(found, MANY)
+    work = Consolidation(found)
+    work.tend()
+    kept = min(packs(repo))
+    repo.write(f".git/objects/pack/{kept}.keep", "mine\n")
+    work.close()
+    assert len(packs(repo)) == 2
+    assert kept in packs(repo)
+    make_packs(found, MANY - 2, first=MANY)
+    consolidate(found)
+    assert len(packs(repo)) == MANY  # one of which does not count
+    assert repo.at(f".git/objects/pack/{kept}.keep").read_text() == "mine\n"
+
+
+def test_the_new_pack_is_held_until_the_small_ones_are_gone(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Repo.discover(repo.path)
+    make_packs(found, MANY)
+    before = packs(repo)
+    held = []
+
+    def look(point: str) -> None:
+        if point == "pack.drop":
+            held.append({path.stem for path in pack_directory(repo).glob("*.keep")})
+
+    monkeypatch.setattr(seam, "hook", look)
+    consolidate(found)
+    assert held == [packs(repo)] * MANY
+    assert packs(repo).isdisjoint(before)
+    assert list(pack_directory(repo).glob("*.keep")) == []
+
+
+def test_what_killed_processes_hold_is_let_go(repo: GitRepo) -> None:
+    """What is the user's, or was made this hour, stays."""
+    files = {"pack-1.keep": "gitsession 1", "pack-2.keep": "gitsession 1", "pack-3.keep": "receive-pack 1"}
+    for name, text in (files | {"multi-pack-index.lock": "gitsession 1"}).items():
+        repo.write(f".git/objects/pack/{name}", text)
+        if name != "pack-2.keep":
+            os.utime(pack_directory(repo) / name, (1, 1))
+    Consolidation(Repo.discover(repo.path)).close()
+    assert {path.name for path in pack_directory(repo).iterdir()} >= {"pack-2.keep", "pack-3.keep"}
+    assert not (pack_directory(repo) / "pack-1.keep").exists()
+    assert not (pack_directory(repo) / "multi-pack-index.lock").exists()
 
 
 def test_two_at_once_lose_nothing(repo: GitRepo) -> None:

@@ -18,9 +18,12 @@ from support import GitRepo
 
 from gitsession import seam
 from gitsession.errors import CaptureError, RepositoryError
+from gitsession.git import trees
+from gitsession.git.ledger import Ledger
 from gitsession.git.objects import FEW, LARGE, Objects, SizeChanged
 from gitsession.git.packs import Packed, PackIndex, deflate, index_bytes
 from gitsession.git.repo import Repo
+from gitsession.git.trees import FILE, Entry
 
 OLD = 1_000_000_000
 
@@ -304,6 +307,140 @@ def test_a_directory_that_gc_removed_is_made_again(repo: GitRepo) -> None:
     objects.add("blob", b"1")
     objects.flush()
     assert loose(repo, oid).exists()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_directory_that_gc_removes_at_once_is_made_once_more(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    objects = open_objects(repo)
+    oid = objects.add("blob", b"new")
+    place = loose(repo, oid).parent
+    times = []
+    chmod = Path.chmod
+
+    def remove(self: Path, mode: int) -> None:
+        if self == place and len(times) < 3:
+            times.append(when)
+            if when == "before":
+                place.rmdir()
+            chmod(self, mode)
+            place.rmdir()
+        else:
+            chmod(self, mode)
+
+    monkeypatch.setattr(Path, "chmod", remove)
+    objects.flush()
+    assert len(times) == 3
+    repo.git("cat-file", "-e", oid)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_directory_that_gc_removes_before_it_is_synchronized(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    """Its objects are in a pack by then, or gone and written again."""
+    objects = open_objects(repo)
+    oids = [objects.add("blob", b"%d" % number) for number in range(2)]
+
+    def collect(point: str) -> None:
+        if point == "object.sync-dir":
+            if packed:
+                repo.git("pack-objects", "-q", ".git/objects/pack/pack", input="".join(f"{oid}\n" for oid in oids))
+            for oid in oids:
+                loose(repo, oid).unlink()
+                loose(repo, oid).parent.rmdir()
+
+    monkeypatch.setattr(seam, "hook", collect)
+    objects.flush()
+    assert [loose(repo, oid).exists() for oid in oids] == [not packed] * 2
+    for oid in oids:
+        repo.git("cat-file", "-e", oid)
+
+
+def test_a_large_file_s_blob_that_gc_takes_is_no_success(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = open_objects(repo)
+    (tmp_path / "large").write_bytes(b"x" * (LARGE + 1))
+    with (tmp_path / "large").open("rb") as file:
+        oid = objects.add_file(file.fileno(), LARGE + 1)
+
+    def collect(point: str) -> None:
+        if point == "object.sync-dir":
+            loose(repo, oid).unlink()
+            loose(repo, oid).parent.rmdir()
+
+    monkeypatch.setattr(seam, "hook", collect)
+    with pytest.raises(CaptureError, match=f"took object {oid} away"):
+        objects.flush()
+
+
+def test_a_repack_drops_no_pack_that_no_ref_leads_to_yet(repo: GitRepo) -> None:
+    objects = open_objects(repo)
+    oids = [objects.add("blob", b"%d" % number) for number in range(FEW + 1)]
+    objects.flush()
+    [keep] = (repo.path / ".git/objects/pack").glob("*.keep")
+    assert keep.read_text() == f"gitsession {os.getpid()}\n"
+    repo.git("repack", "-adq")
+    for oid in oids:
+        repo.git("cat-file", "-e", oid)
+    objects.release()
+    assert not keep.exists()
+    objects.add("blob", b"more")
+    objects.flush()
+    repo.git("repack", "-adq")
+    assert not objects.repo.git("cat-file", "--batch-check", input=oids[0].encode()).endswith(b"blob 1\n")
+
+
+def test_a_pack_is_held_before_git_sees_it_until_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end is that of the process that wrote it, at the latest."""
+    directory = repo.path / ".git/objects/pack"
+    held = []
+    hook = lambda point: held.append(len(list(directory.glob("*.keep")))) if point == "pack.rename" else None  # noqa: E731
+    monkeypatch.setattr(seam, "hook", hook)
+    with Objects(Repo.discover(repo.path)) as objects:
+        for number in range(FEW + 1):
+            objects.add("blob", b"%d" % number)
+        objects.flush()
+    assert held == [1]
+    assert list(directory.glob("*.keep")) == []
+
+
+def test_a_pack_is_held_until_the_checkpoint_s_ref_names_it(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ref of exact bytes, which moves before it, does not do."""
+    directory = repo.path / ".git/objects/pack"
+    objects = open_objects(repo)
+    ledger = Ledger(objects.repo, objects, "s")
+    oids = [objects.add("blob", b"%d" % number) for number in range(FEW + 1)]
+    held = []
+    monkeypatch.setattr(
+        seam, "hook", lambda point: held.append(len(list(directory.glob("*.keep")))) if point == "ref.update" else None
+    )
+    ledger.keep_raw({b"raw": Entry(FILE, oids[0])}, None)
+    tree = trees.update(objects, None, {b"%d" % number: Entry(FILE, oid) for number, oid in enumerate(oids)})
+    ledger.append(tree, tip=None, parent=None, subject="base", record={})
+    assert held == [1, 1]
+    assert list(directory.glob("*.keep")) == []
+
+
+def test_what_libgit2_cannot_open_git_reads(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack that it knows may go under its hands; it says so in more than one way."""
+
+    class Broken:
+        def read(self, oid: str) -> None:
+            raise OSError("no such pack")
+
+        __contains__ = read
+
+    repo.git("gc", "-q")
+    head = repo.git("rev-parse", "HEAD")
+    objects = open_objects(repo)
+    assert objects.has(head)
+    monkeypatch.setattr(objects._reader, "_odb", Broken())
+    assert objects.has(head)
+    assert not objects.has("1" * 40)
+    assert objects.read(head)[0] == "commit"
 
 
 def test_permissions_follow_the_objects_directory(repo: GitRepo) -> None:

@@ -67,8 +67,9 @@ def test_discover_a_submodule(repo: GitRepo, tmp_path: Path) -> None:
 def test_a_bare_repository_is_refused(tmp_path: Path) -> None:
     """There are no files in it."""
     GitRepo.init(tmp_path / "bare.git", "--bare")
-    with pytest.raises(BareRepository):
+    with pytest.raises(BareRepository) as caught:
         Repo.discover(tmp_path / "bare.git")
+    assert caught.value.hint
 
 
 def test_no_repository(tmp_path: Path, repo: GitRepo) -> None:
@@ -269,3 +270,10 @@ def test_the_private_directory_is_private(repo: GitRepo) -> None:
     private = Repo.discover(repo.path).private_dir
     assert private == repo.path / ".git/pinable"
     assert private.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_private_directory_that_cannot_be_made(repo: GitRepo) -> None:
+    repo.at(".git/pinable").write_text("a file")
+    with pytest.raises(RepositoryError, match=r"cannot make .*/\.git/pinable: File exists") as caught:
+        _ = Repo.discover(repo.path).private_dir
+    assert caught.value.hint == "make the git directory writable"

@@ -393,3 +393,13 @@ def test_killed_at_any_point_and_done_again(bench: Bench) -> None:
             assert not apply(back, worktree, bench.contents).left
         assert bench.user.snapshot() == shot_b
     assert kill_at > 20
+
+
+def test_a_file_saved_while_it_is_removed_is_left_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = recorded(bench.user)
+    bench.user.write("extra.txt", "one\n")
+    now = recorded(bench.user)
+    place = bench.user.at("extra.txt")
+    monkeypatch.setattr(seam, "hook", lambda point: place.write_text("theirs\n") if point == "restore.remove" else None)
+    assert bench.go(now, target).left == [(b"extra.txt", "changed while the restore ran")]
+    assert place.read_text() == "theirs\n"

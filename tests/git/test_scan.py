@@ -94,7 +94,7 @@ def test_a_change_of_the_users_index_makes_a_new_one(session: Session) -> None:
 
 def test_much_that_was_read_is_not_read_again(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     session.scan()
-    for number in range(201):
+    for number in range(501):
         session.user.write(f"many/{number}", f"{number}")
     session.user.at("README.md").unlink()
     session.user.write("src/app.py", b"", mode=0o755)
@@ -121,7 +121,7 @@ def test_a_file_that_changes_before_it_is_entered_is_seen_next_time(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.scan()
-    for number in range(201):
+    for number in range(501):
         session.user.write(f"many/{number}", f"{number}")
     heal = Indexes.heal
 
@@ -179,6 +179,32 @@ def test_an_index_that_vanishes_is_made_again(session: Session, monkeypatch: pyt
     monkeypatch.setattr(Indexes, "current", lambda *_: (Index(session.repo.git_dir / "gone", "0" * 40, "x"), None))
     with pytest.raises(CaptureError, match="keeps vanishing"):
         session.scan()
+
+
+def test_an_index_whose_tree_a_gc_took_is_no_base(session: Session) -> None:
+    """The session that made it was deleted; the next one's base has to be complete all the same."""
+    for number in range(501):
+        session.user.write(f"many/{number}", f"{number}")
+    first = session.scan()
+    assert first.tree in {index.tree for index in indexes(session)}
+    session.close()
+    session.user.git("gc", "-q", "--prune=now")
+    second = Session(session.user)
+    assert second.scan().tree == first.tree
+    session.user.git("rev-list", "--objects", "--quiet", first.tree)
+    second.close()
+
+
+def test_nor_one_whose_tree_is_incomplete(session: Session) -> None:
+    session.user.write("large", b"x" * 2_000_000)
+    first = session.scan()
+    assert first.tree in {index.tree for index in indexes(session)}
+    oid = session.entries(first)[b"large"].oid
+    session.user.at(f".git/objects/{oid[:2]}/{oid[2:]}").unlink()
+    second = Session(session.user)
+    assert second.scan().tree == first.tree
+    session.user.git("rev-list", "--objects", "--quiet", first.tree)
+    second.close()
 
 
 def test_more_untracked_directories_than_a_command_line_takes(
@@ -252,6 +278,6 @@ def test_git_is_not_asked_to_write_the_users_index(session: Session) -> None:
 
 def test_repo_without_an_index(empty_repo: GitRepo) -> None:
     repo = Repo.discover(empty_repo.path)
-    index, outdated = Indexes(repo, Filters(repo)).current(None)
+    index, outdated = Indexes(repo, Filters(repo)).current(None, lambda _: True)
     assert (index.tree, index.signature, outdated) == ("4b825dc642cb6eb9a060e54bf8d69288fbee4904", "none", None)
     assert index.path.exists()

@@ -247,7 +247,10 @@ def test_a_very_deep_path() -> None:
     assert update(memory, tree, {path: None}) == EMPTY
 
 
-@pytest.mark.parametrize("path", [b"", b"/a", b"a/", b"a//b", b".", b"a/../b", b".git", b"a/.GIT/config", b"a\0b"])
+@pytest.mark.parametrize(
+    "path",
+    [b"", b"/a", b"a/", b"a//b", b".", b"a/../b", b".git", b"a/.GIT/x", b"a\0b", b"a/git~1", b".git. /x", b"a\\.git"],
+)
 def test_paths_that_no_tree_may_hold(path: bytes) -> None:
     """They are a mistake of the caller, who can ask before."""
     assert not storable(path)
@@ -279,3 +282,8 @@ def test_modes_padded_by_old_programs_are_understood() -> None:
     padded = memory.add("tree", b"040000 a\0" + bytes.fromhex(inner))
     assert dict(walk(memory, padded)) == {b"a/b": entry(1)}
     assert update(memory, padded, {b"c": entry(2)}) == update(memory, None, {b"a/b": entry(1), b"c": entry(2)})
+
+
+@pytest.mark.parametrize("path", [b".gitignore", b"a/.github/x", b"git~2", b"x.git", b"a.git/b", b"legit~1", b"a\\b:c"])
+def test_names_that_only_look_like_dot_git(path: bytes) -> None:
+    assert storable(path)

@@ -11,7 +11,17 @@ import pytest
 from gitsession import seam
 from gitsession.errors import RepositoryError
 from gitsession.git.trees import EXECUTABLE, FILE, LINK, TREE
-from gitsession.git.worktree import OTHER, Obstructed, Worktree
+from gitsession.git.worktree import CHANGED, OTHER, Obstructed, Worktree
+
+DOT_GIT_ELSEWHERE = [
+    b"git~1/hooks/post-checkout",
+    b"GIT~1/config",
+    b".git /config",
+    b"a/.git./x",
+    ".g\u200cit/config".encode(),
+    b".git::$INDEX_ALLOCATION/hooks/x",
+    b"a\\..\\.git\\x",
+]
 
 
 @pytest.fixture
@@ -214,7 +224,9 @@ def test_the_same_walk_without_descriptors(root: Path, tmp_path: Path, monkeypat
     with opened(root) as tree:
         assert put(tree, b"a/b/f", b"data") == []
         assert tree.place_link(b"a/link", b"b/f", None) is None
-        tree.remove(b"gone.txt")
+        gone = tree.look(b"gone.txt")
+        assert gone is not None
+        assert tree.remove(b"gone.txt", gone) is None
         with pytest.raises(Obstructed):
             tree.stage(b"way/f", [b"x"], FILE, None)
         tree.make_directory(b"e/f")
@@ -223,3 +235,47 @@ def test_the_same_walk_without_descriptors(root: Path, tmp_path: Path, monkeypat
     assert (root / "a/link").read_bytes() == b"data"
     assert sorted(os.listdir(root)) == ["a", "e", "way"]
     assert os.listdir(tmp_path / "outside") == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_what_is_saved_until_the_last_moment_is_not_removed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    """Written in place, or by another file renamed over it."""
+    (root / "a.txt").write_bytes(b"one")
+
+    def save(point: str) -> None:
+        if point == "restore.remove":
+            (root / ("other" if replaced else "a.txt")).write_bytes(b"theirs")
+            if replaced:
+                (root / "other").rename(root / "a.txt")
+
+    monkeypatch.setattr(seam, "hook", save)
+    with opened(root) as tree:
+        found = tree.look(b"a.txt")
+        assert found is not None
+        assert tree.remove(b"a.txt", found) == CHANGED
+        assert tree.remove(b"a.txt", found) == CHANGED, "which can be seen before it is moved"
+    assert os.listdir(root) == ["a.txt"]
+    assert (root / "a.txt").read_bytes() == b"theirs"
+
+
+def test_a_file_made_anew_while_one_is_removed_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "a.txt").write_bytes(b"one")
+    monkeypatch.setattr(
+        seam, "hook", lambda point: (root / "a.txt").write_bytes(b"new") if point == "restore.unlink" else None
+    )
+    with opened(root) as tree:
+        found = tree.look(b"a.txt")
+        assert found is not None
+        assert tree.remove(b"a.txt", found) is None
+        (root / "a.txt").unlink()
+        assert tree.remove(b"a.txt", found) is None, "it is gone already"
+    assert os.listdir(root) == []
+
+
+@pytest.mark.parametrize("name", DOT_GIT_ELSEWHERE)
+def test_names_that_mean_dot_git_elsewhere_are_not_written(root: Path, name: bytes) -> None:
+    with opened(root) as tree, pytest.raises(RepositoryError, match="must not be written"):
+        tree.stage(name, [b"evil"], FILE, None)
+    assert os.listdir(root) == []

@@ -132,3 +132,35 @@ def test_a_cut_archive_is_refused(archive: Path, into: Path, keep: float) -> Non
     archive.write_bytes(data[: int(keep * len(data)) if keep < 1 else int(keep)])
     with pytest.raises(StoreError):
         archives.unpack(archive, into)
+
+
+def test_a_sparse_file_is_refused_before_it_fills_the_disk(tmp_path: Path, into: Path) -> None:
+    path, size = tmp_path / "bomb.tar.gz", 1 << 30
+    for sparse in (archives.SNAPSHOT, "archive.json"):
+        described = {"format": 1, "id": "s", "files": {archives.SNAPSHOT: {"size": size, "sha256": ""}}}
+        with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+            for name, data in (("archive.json", json.dumps(described).encode()), (archives.SNAPSHOT, b"")):
+                member = tarfile.TarInfo(f"s/{name}")
+                member.size = len(data)
+                if name == sparse:
+                    member.pax_headers = {
+                        "GNU.sparse.map": "0,0", "GNU.sparse.size": str(size), "GNU.sparse.numblocks": "1",
+                    }  # fmt: skip
+                archive.addfile(member, io.BytesIO(data))
+        with pytest.raises(StoreError, match="is damaged"):
+            archives.unpack(path, into)
+        assert list(into.iterdir()) == []
+
+
+def test_a_file_longer_than_the_manifest_says_is_not_written(archive: Path, into: Path) -> None:
+    remake(archive, lambda members: members.__setitem__(1, (members[1][0], b"x" * 9000)))
+    with pytest.raises(StoreError, match="has another size"):
+        archives.unpack(archive, into)
+    assert list(into.iterdir()) == []
+
+
+@pytest.mark.parametrize("data", [b"[" * 200_000, b"[]", b'{"format": 1, "id": "s", "files": []}'])
+def test_a_manifest_of_another_shape_is_damage(archive: Path, into: Path, data: bytes) -> None:
+    remake(archive, lambda members: members.__setitem__(0, (members[0][0], data)))
+    with pytest.raises(StoreError, match="is not an archive of a session, or is damaged"):
+        archives.unpack(archive, into)

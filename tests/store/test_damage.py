@@ -230,3 +230,16 @@ def test_a_journal_of_another_session_file_is_not_applied_twice(store: SessionSt
     with store.edit("s") as draft:
         draft.log("note")
     assert len(SessionStore().read("s")["checkpoints"]) == 2
+
+
+def test_the_hint_names_the_repair() -> None:
+    store = SessionStore()
+    store.create(new_doc("broken"))
+    (store.sessions_dir / "broken.journal").write_text("x\nx\n")
+    for damage in (None, "{"):
+        if damage is not None:
+            (store.sessions_dir / "broken.json").write_text(damage)
+        with pytest.raises(SessionCorrupted) as found:
+            store.read("broken") if damage else store.journal("broken").read()
+        assert "pinable-agents session recover broken" in (found.value.hint or "")
+        assert "doctor --fix" in (found.value.hint or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from gitsession import SessionStore, seam
 from gitsession.config import Settings
 from gitsession.errors import (
     BadSessionId,
+    ConflictError,
     IllegalTransition,
     NotARepository,
     RepositoryError,
@@ -25,7 +27,9 @@ from gitsession.verbs import archive as module
 from gitsession.verbs.archive import archive, unarchive
 from gitsession.verbs.checkpoint import repository_of
 from gitsession.verbs.delete import purge, undelete
+from gitsession.verbs.recover import Recoverer
 from gitsession.verbs.restore import restore
+from gitsession.verbs.run import Runner, RunRequest
 from gitsession.verbs.verify import verify
 
 
@@ -261,3 +265,35 @@ def test_unarchiving_can_be_killed_anywhere(session: TestSession, tmp_path: Path
         seam.hook = None
     assert session.doc == before
     assert wrong(session) == []
+
+
+def test_the_program_that_an_archive_names_runs_only_when_the_user_names_it(
+    session: TestSession, tmp_path: Path
+) -> None:
+    owned = tmp_path / "owned"
+    with session.store.edit("s1") as draft:
+        draft.log("settings", values={"command": ["touch", str(owned)]})
+    path = put_away(session, tmp_path / "out")
+    assert unarchive(session.store, path, session.user.path).offered
+    request = RunRequest(start=session.user.path, session_id="s1")
+    with pytest.raises(ConflictError, match="comes from elsewhere") as refused:
+        Runner(session.store, request, lambda _: None, session.settings).run()
+    assert f"-- touch {owned}" in (refused.value.hint or "")
+    (result,) = Recoverer(session.store, session.settings, tmp_path, lambda _: None, lambda _: None).recover_all(["s1"])
+    assert isinstance(result.error, ConflictError)
+    assert not owned.exists()
+    named = replace(request, command=("true",))
+    assert Runner(session.store, named, lambda _: None, session.settings).run().status == "completed"
+    assert (session.doc["command"], session.doc["command_offered"]) == (["true"], None)
+
+
+def test_an_archive_in_the_middle_of_an_edit_is_refused(
+    session: TestSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session.store.edit("s1") as draft:
+        draft.log("edit_intent", edit={"call": "c", "changes": []})
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_settle", lambda *_: None)
+        path = put_away(session, tmp_path / "out")
+    with pytest.raises(SessionCorrupted, match="an edit of its was interrupted"):
+        unarchive(session.store, path, session.user.path)

@@ -13,7 +13,7 @@ from sessions import TestSession
 from support import GitRepo
 
 from gitsession import seam
-from gitsession.errors import BadSessionId, SessionNotFound
+from gitsession.errors import BadSessionId, SessionBusy, SessionNotFound
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
@@ -197,3 +197,45 @@ def test_the_ledger_finds_its_place_by_what_it_holds(session: TestSession) -> No
     assert (ledger.find_in_trash(tip), ledger.find_in_trash(base)) == (1, 1)
     assert ledger.find_in_trash(session.user.git("rev-parse", "HEAD")) is None
     objects.close()
+
+
+def test_an_earlier_session_of_the_same_id_comes_back_by_its_name(session: TestSession) -> None:
+    store, first = session.store, session.doc
+    tip = refs(session.user)["refs/pinable/s1"]
+    delete(store, "s1")
+    later = TestSession(session.user)
+    session.user.write("later.txt", "later\n")
+    later.checkpoint("later")
+    second = later.doc
+    delete(store, "s1")
+    assert [one.name for one in store.trashed()] == ["s1~2", "s1~1"]
+    with pytest.raises(SessionNotFound):
+        store.last_trashed("s1~3")
+    assert undelete(store, "s1", "s1~1")
+    assert session.doc == first
+    assert refs(session.user)["refs/pinable/s1"] == tip
+    assert [finding for finding in verify(store, "s1") if not finding.harmless] == []
+    delete(store, "s1")
+    assert undelete(store, "s1", "s1~2")
+    assert later.doc == second
+
+
+def test_one_that_is_half_way_back_is_not_overwritten_by_another(session: TestSession) -> None:
+    store, first = session.store, session.doc
+    delete(store, "s1")
+    TestSession(session.user)
+    delete(store, "s1")
+
+    def hook(point: str) -> None:
+        if point == "trash.move.json":
+            raise Killed
+
+    seam.hook = hook
+    with pytest.raises(Killed):
+        undelete(store, "s1", "s1~1")
+    seam.hook = None
+    with pytest.raises(SessionBusy, match="half-way back") as refused:
+        undelete(store, "s1")
+    assert refused.value.hint == "first: pinable-agents session undelete s1~1"
+    assert undelete(store, "s1", "s1~1")
+    assert session.doc == first

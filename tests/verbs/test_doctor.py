@@ -13,8 +13,10 @@ from sessions import TestSession
 from support import GitRepo
 
 from gitsession.config import Settings
+from gitsession.errors import RepositoryError
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import surroundings
+from gitsession.verbs.checkpoint import repository_of
 from gitsession.verbs.delete import delete
 from gitsession.verbs.doctor import Checkup, checkup, relocate
 
@@ -159,3 +161,13 @@ def test_a_repository_that_moved_is_found_again(session: TestSession, tmp_path: 
     assert session.doc["repository"]["worktree"] == str(moved)
     assert checkup(session.store, SETTINGS, tmp_path).is_well
     assert SessionStore().read("s1")["metadata"]["working_dir"] == str(session.user.path)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_repository_that_is_not_there_names_what_to_do(session: TestSession, tmp_path: Path, left: bool) -> None:
+    session.user.path.rename(tmp_path / "moved")
+    if left:
+        session.user.path.mkdir()
+    with pytest.raises(RepositoryError) as error:
+        repository_of(session.doc)
+    assert "pinable-agents doctor --relocate PATH" in (error.value.hint or "")

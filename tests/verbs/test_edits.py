@@ -14,6 +14,7 @@ from gitsession import seam
 from gitsession.backends.base import Edit, FileEdit, FileProblem
 from gitsession.errors import EditConflict, RepositoryError
 from gitsession.git.repo import Repo
+from gitsession.git.worktree import Found, Worktree
 from gitsession.verbs.checkpoint import Recorder
 from gitsession.verbs.edits import Edits, Made
 from gitsession.verbs.workspace import Workspace
@@ -272,3 +273,25 @@ def test_line_ends_that_git_would_change_stay_as_they_are(bench: Bench) -> None:
     assert bench.repo.at(b"a.txt").read_bytes() == b"one\r\ntwo\n"
     bench.make(bench.change(b"a.txt", b"one\r\n"))
     assert bench.repo.at(b"a.txt").read_bytes() == b"one\r\n"
+
+
+@pytest.mark.parametrize("data", [b"ours\n", None])
+def test_what_the_user_saves_after_the_last_look_stays(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, data: bytes | None
+) -> None:
+    """An editor that saves between the reading of the file and its replacement or removal."""
+    edit = bench.edit(bench.change(APP, data))
+    read = Worktree.blob_id
+
+    def saving(tree: Worktree, path: bytes, found: Found) -> str | None:
+        oid = read(tree, path, found)
+        if bench.events()[-1] == "edit_intent":
+            bench.repo.at(APP).write_bytes(b"theirs, and longer\n")
+        return oid
+
+    monkeypatch.setattr(Worktree, "blob_id", saving)
+    made = bench.edits.make(edit)
+    assert made.reason == "src/app.py: was changed by somebody else a moment ago: read it again"
+    assert bench.repo.at(APP).read_bytes() == b"theirs, and longer\n"
+    assert bench.events()[-1] == "edit_dropped"
+    assert sorted(os.listdir(bench.repo.at(b"src"))) == ["app.py", "util.py"]

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from sessions import TestSession
 from support import GitRepo, start_cli
 
 from gitsession.config import Settings
-from gitsession.errors import RefMoved, SessionBusy, SessionCorrupted, SessionNotFound
+from gitsession.errors import ConflictError, RefMoved, SessionBusy, SessionCorrupted, SessionNotFound
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
@@ -27,6 +28,7 @@ from gitsession.verbs.deaths import bury_all
 from gitsession.verbs.interrupted import scan
 from gitsession.verbs.repair import Repair, repair
 from gitsession.verbs.restore import restore
+from gitsession.verbs.run import Runner, RunRequest
 from gitsession.verbs.verify import verify
 
 SETTINGS = Settings()
@@ -311,6 +313,30 @@ def test_a_lost_file_that_the_working_tree_has_not_either_is_told(session: TestS
     assert done.steps[0].failure == "the working tree has none of them as they were"
 
 
+@pytest.mark.parametrize("what", ["fifo", "linked parent"])
+def test_a_lost_file_is_not_looked_for_where_it_cannot_be(session: TestSession, tmp_path: Path, what: str) -> None:
+    """Reading a FIFO would wait for ever, and what is beyond a link is not the working tree's."""
+    session.user.write("d/three.txt", "three\n")
+    session.checkpoint()
+    blob = session.user.git("rev-parse", "refs/pinable/s1:d/three.txt")
+    (session.user.common_dir / "objects" / blob[:2] / blob[2:]).unlink()
+    if what == "fifo":
+        session.user.at("d/three.txt").unlink()
+        os.mkfifo(session.user.at("d/three.txt"))
+        reader = os.open(session.user.at("d/three.txt"), os.O_RDWR | os.O_NONBLOCK)
+    else:
+        session.user.at("d").rename(tmp_path / "elsewhere")
+        session.user.at("d").symlink_to(tmp_path / "elsewhere")
+        reader = os.open(os.devnull, os.O_RDONLY)
+    ender = threading.Timer(10, os.close, [reader])
+    ender.start()
+    done = repair(session.store, "s1", SETTINGS, session.user.path)
+    assert ender.is_alive(), "it waited for somebody to write"
+    ender.cancel()
+    os.close(reader)
+    assert done.steps[0].failure == "the working tree has none of them as they were"
+
+
 def test_the_absence_of_files_is_explained(session: TestSession) -> None:
     session.user.at("two.txt").unlink()
     with session.store.edit("s1") as draft:
@@ -516,3 +542,19 @@ def test_killed_with_its_agent_the_program_recovers_on_its_own_terms(repo: GitRe
     result = recover.Recoverer(store, replace(SETTINGS), repo.path, lambda _: None, lambda _: None).recover("r")
     assert result.exit_status == 0
     assert repo.at("done.txt").read_text() == "done\n"
+
+
+def test_a_program_that_only_a_repository_tells_of_is_offered_and_not_run(repo: GitRepo, tmp_path: Path) -> None:
+    owned = tmp_path / "owned"
+    request = RunRequest(start=repo.path, task="t", session_id="r1", command=("sh", "-c", f"echo x >>{owned}; exit 3"))
+    store = SessionStore()
+    Runner(store, request, lambda _: None, SETTINGS).run()
+    for file in store.sessions_dir.glob("r1.*"):
+        file.unlink()
+    owned.unlink()
+    recoverer = recover.Recoverer(store, SETTINGS, repo.path, lambda _: None, lambda _: None)
+    (result,) = recoverer.recover_all(["r1"])
+    assert isinstance(result.error, ConflictError)
+    assert str(owned) in (result.error.hint or "")
+    assert store.read("r1")["command"] is None
+    assert not owned.exists()

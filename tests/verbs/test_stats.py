@@ -40,7 +40,7 @@ def test_tokens_and_costs_by_backend() -> None:
     put("b", "completed", backend="claude", cost={"total_tokens": 50, "estimated_cost_usd": None})
     put("c", "completed", cost={"total_tokens": 0, "estimated_cost_usd": None})
     found = stats(SessionStore(), git=False)
-    assert found.backends == {"claude": Use(2, 150, 0.25, 1), "command": Use(1, 0, 0.0, 0)}
+    assert found.backends == {"claude": Use(2, 150, 0.25, 1), "command": Use(1, 0, None, 0)}
     assert found.total == Use(3, 150, 0.25, 1)
 
 

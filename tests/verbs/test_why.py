@@ -182,3 +182,10 @@ def test_the_programs(worker: Worker) -> None:
     none = run_cli("pinable-agents", "session", "commits", "HEAD^", cwd=worker.repo.path)
     assert (none.returncode, none.stdout) == (0, "")
     assert run_cli("pinable-agents", "session", "commits", "nope", cwd=worker.repo.path).returncode == 2
+
+
+@pytest.mark.parametrize("what", ["a.txt:0", "a.txt:9999", "a.txt:9998-9999"])
+def test_lines_that_are_not_there(worker: Worker, what: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        asked(worker.repo, what)
+    assert str(caught.value) == f"a.txt has {len(PAGE.splitlines())} lines"

@@ -51,6 +51,8 @@ def back(one: Unarchived) -> None:
         note(f"it belongs to {safe_text(str(one.worktree))} now")
     if one.grafted:
         note("the commit it began from is not there: its checkpoints have ids of their own now, and the same files")
+    if one.offered:
+        note("the program that the archive names is only run when you name it: codeagent-wrapper tells it on a resume")
     if one.moved and one.checkpoint is not None:
         note(f"to have its files here, too: pinable-agents session restore {one.session_id} {one.checkpoint}")
 

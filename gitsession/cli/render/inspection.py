@@ -27,7 +27,7 @@ _SIGNS = {
     "type": ("~", "(type changed)"),
     "deleted": ("-", "(deleted)"),
 }
-_ENDS = {"paused": "Paused", "completed": "Completed"}
+_ENDS = {"paused": "Paused", "completed": "Ended"}
 _LABEL_CELLS = len("Created:  ")
 _SHOWN = 50  # paths; --verbose shows all
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from gitsession.cli.render.text import BIDI, C1
@@ -16,18 +17,38 @@ _ESCAPED = {code: f"\\u{code:04x}" for code in (0x7F, *C1, *BIDI)}
 
 def write(text: str = "", stream: TextIO | None = None) -> None:
     """One line (or several), at once."""
-    try:
+    with writing():
         (stream or sys.stdout).write(text + "\n")
+
+
+def write_bytes(data: bytes) -> None:
+    """Bytes as they are, for programs."""
+    with writing():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Where output is written: what goes wrong with it is one line.  A reader that went away is not for here."""
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise GitSessionError(f"cannot write the output: {error.strerror}") from error
 
 
+def unread(stream: TextIO) -> None:
+    """Nobody reads ``stream`` any more: what waits in it, or comes yet, leads nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def write_now(text: str) -> None:
     """Text for the terminal as it stands, drawn at once."""
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    with writing():
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def note(text: str) -> None:

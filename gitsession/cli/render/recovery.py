@@ -2,7 +2,8 @@
 
 ``recover --scan --json``::
 
-    {"recoverable": [<session list's objects>], "damaged": [<the same>], "paused": [ids that are paused just now]}
+    {"recoverable": [<session list's objects>], "damaged": [<the same>], "paused": [ids that are paused just now],
+     "newer": [<list's objects of sessions written by a newer version>]}
 
 A repair is ``{"session_id", "dry_run", "sound", "steps": [{"kind", "found", "remedy", "done", "failure"}],
 "left": [{"kind", "found", "hint"}], "notes": [text], "report"}``.  ``recover ID --json`` is ``{"repair", "run"}``,
@@ -43,6 +44,10 @@ def scan_lines(found: Scan) -> Iterator[str]:
         yield f"Not recoverable as it is: {count(len(found.damaged), 'session')}"
         yield from (f"  {safe_text(one.id)}  {one_line(one.problem or '')}" for one in found.damaged)
         yield "To repair one and run it on: pinable-agents session recover ID"
+    if found.newer:
+        yield ""
+        yield f"Left alone: {count(len(found.newer), 'session')}, for a newer gitsession"
+        yield from (f"  {safe_text(one.id)}  {one_line(one.problem or '')}" for one in found.newer)
 
 
 def _row(session: Summary) -> tuple[str, str, str, str]:
@@ -64,6 +69,7 @@ def scan_object(found: Scan) -> dict[str, Any]:
         "recoverable": [listing.as_object(one) for one in found.recoverable],
         "damaged": [listing.as_object(one) for one in found.damaged],
         "paused": list(found.paused),
+        "newer": [listing.as_object(one) for one in found.newer],
     }
 
 
@@ -78,10 +84,12 @@ def repair_lines(done: Repair) -> Iterator[str]:
         else:
             yield f"  {one_line(step.done or '')}"
     told = {step.finding.text for step in done.steps}
+    hints = set()
     for finding in done.left:
         if finding.text not in told:
             yield f"{safe_text(done.session_id)}: {one_line(finding.text)}"
-        if finding.hint:
+        if finding.hint and finding.hint not in hints:
+            hints.add(finding.hint)
             yield f"  {one_line(finding.hint)}"
     if done.report is not None:
         yield f"report: {safe_text(str(done.report))}"
@@ -123,7 +131,8 @@ def summary_lines(results: Sequence[Recovered]) -> Iterator[str]:
 def _end(result: Recovered) -> str:
     if result.error is not None:
         return f"not run: {one_line(str(result.error))}"
+    left = "; damage is left" if result.is_damaged else ""
     if result.outcome is None:
-        return "repaired (it is completed)"
+        return f"{'looked at' if left else 'repaired'} (it is completed){left}"
     reason = f": {one_line(result.outcome.reason)}" if result.outcome.reason else ""
-    return f"{result.outcome.status}{reason}"
+    return f"{result.outcome.status}{reason}{left}"

@@ -8,6 +8,7 @@ and why, ``purged`` those that had been in the trash for long and are gone for g
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,8 +69,10 @@ def kept(sessions: Sequence[tuple[Summary, str]]) -> None:
 
 
 def trash(deleted: Sequence[Trashed]) -> None:
-    """The trash, the last deleted first."""
-    rows = [(date_time(one.since), safe_text(one.session_id)) for one in deleted]
+    """The trash, the last deleted first; of several deleted under one id each has its name there, ``id~2``."""
+    times = Counter(one.session_id for one in deleted)
+    names = [one.session_id if times[one.session_id] == 1 else one.name for one in deleted]
+    rows = [(date_time(one.since), safe_text(name)) for one, name in zip(deleted, names, strict=True)]
     write("\n".join(table(("DELETED", "ID"), rows, columns())))
 
 

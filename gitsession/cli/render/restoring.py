@@ -20,11 +20,14 @@ _DONE = {
 
 def lines(report: RestoreReport) -> Iterator[str]:
     """Every file with what happens to it, then what it comes to."""
-    yield from _files([*report.files, *report.left])
+    left = {file.path for file in report.left}
+    made = [file for file in report.files if file.path not in left]
+    yield from _files([*made, *report.left])
     target = "the base" if report.target is None else f"checkpoint {report.target} ({one_line(report.description)})"
-    done = Counter(file.action for file in report.files)
-    sums = ", ".join(f"{count(done[action], 'file')} {word}" for action, word in _DONE.items() if done[action])
-    sums = sums or "only empty directories differ"
+    done = Counter(file.action for file in made)
+    parts = [f"{count(done[action], 'file')} {word}" for action, word in _DONE.items() if done[action]]
+    parts += [f"{len(left)} left as they are"] if left else []
+    sums = ", ".join(parts) or "only empty directories differ"
     if report.changes_nothing:
         yield f"Nothing to do: the files are those of {target}"
     elif report.dry_run:

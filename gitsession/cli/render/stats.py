@@ -5,8 +5,8 @@
      "backends": {name: {"sessions", "tokens", "cost_usd", "unpriced_sessions"}}, "git_bytes", "repositories"}
 
 Every session is in one of ``states``.  ``oldest`` is when the oldest was created, or null.  ``cost_usd`` is the sum of
-what is known; ``unpriced_sessions`` used tokens whose price is not.  ``git_bytes`` is what repositories hold for
-sessions only, or null where it was not counted.
+what is known, null where nothing is; ``unpriced_sessions`` used tokens whose price is not known.  ``git_bytes`` is what
+repositories hold for sessions only, or null where it was not counted.
 """
 
 from __future__ import annotations
@@ -50,9 +50,13 @@ def _use(use: Use) -> str:
 
 
 def _cost(use: Use) -> str:
-    if not use.unpriced:
+    if use.cost_usd is None or not use.unpriced:
         return money(use.cost_usd)
     return f"{money(use.cost_usd)} and what {count(use.unpriced, 'session')} cost, which is unknown"
+
+
+def _exact(use: Use) -> float | None:
+    return None if use.cost_usd is None else round(use.cost_usd, 9)
 
 
 def as_object(found: Stats) -> dict[str, Any]:
@@ -64,13 +68,13 @@ def as_object(found: Stats) -> dict[str, Any]:
         "oldest": found.oldest,
         "trash": {"sessions": found.trashed, "bytes": found.trash_bytes},
         "tokens": found.total.tokens,
-        "cost_usd": round(found.total.cost_usd, 9),
+        "cost_usd": _exact(found.total),
         "unpriced_sessions": found.total.unpriced,
         "backends": {
             name: {
                 "sessions": use.sessions,
                 "tokens": use.tokens,
-                "cost_usd": round(use.cost_usd, 9),
+                "cost_usd": _exact(use),
                 "unpriced_sessions": use.unpriced,
             }
             for name, use in found.backends.items()

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gitsession import config, lifecycle
-from gitsession.cli.options import complete_sessions, days, json_option
+from gitsession.cli.options import complete_sessions, days, here, json_option
 from gitsession.cli.render import archiving
 from gitsession.cli.render.out import write_json
 from gitsession.cli.session.cleanup import default_age
@@ -75,4 +75,4 @@ def archive_command(
 def unarchive_command(files: tuple[Path, ...], repo: Path | None) -> None:
     store = SessionStore()
     for file in files:
-        archiving.back(unarchive(store, file, Path.cwd(), repo))
+        archiving.back(unarchive(store, file, here(), repo))

@@ -10,7 +10,7 @@ import click
 
 from gitsession import config
 from gitsession.cli.lazy import HELP_OPTIONS
-from gitsession.cli.options import json_option, utc_option
+from gitsession.cli.options import here, json_option, utc_option
 from gitsession.cli.render import chains as render
 from gitsession.cli.render.out import note, write, write_json, write_json_array
 from gitsession.store.chains import ChainStore
@@ -117,7 +117,7 @@ def run(name: str, task_file: Path | None, cmd: tuple[str, ...], as_json: bool, 
     chain = ChainStore(store.home).read(name)
     text = given_task(None, task_file)
     request = RunRequest(
-        start=Path.cwd(),
+        start=here(),
         backend=flags["backend"],
         model=flags["model"],
         timeout=None if flags["timeout"] is None else timeout_seconds(flags["timeout"]),

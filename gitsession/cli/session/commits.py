@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from gitsession.cli.options import complete_sessions, find, json_option
+from gitsession.cli.options import complete_sessions, find, here, json_option
 from gitsession.cli.render import origins
 from gitsession.cli.render.out import note, write_json_array
 from gitsession.errors import GitSessionError, SessionNotFound
@@ -45,7 +43,7 @@ def _is_session(what: str) -> bool:
 def _of_commit(what: str) -> list[Found]:
     """The same lines for a commit; what is neither a session nor a commit is no session."""
     try:
-        answers = why(SessionStore(), Path.cwd(), what)
+        answers = why(SessionStore(), here(), what)
     except GitSessionError:
         find(what)  # says what it is not, and what it may have meant
         raise

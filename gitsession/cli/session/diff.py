@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from gitsession.cli.options import complete_sessions, find, json_option
+from gitsession.cli.options import complete_sessions, find, here, json_option
 from gitsession.cli.render import changes as render
 from gitsession.cli.render import colour
 from gitsession.cli.render import patch as drawing
-from gitsession.cli.render.out import columns, is_terminal, write_json
+from gitsession.cli.render.out import columns, is_terminal, write_bytes, write_json, writing
 from gitsession.cli.render.pager import paged
 from gitsession.errors import UsageError
 from gitsession.git.diff import FileChange, PatchOptions
@@ -59,7 +59,8 @@ def command(
     as_json: bool,
 ) -> int:
     store, session_id, spec = _subject(what)
-    comparison = Comparison(store, session_id, spec, ctx.meta[_PATHS])
+    paths = ctx.meta[_PATHS]
+    comparison = Comparison(store, session_id, spec, paths, here() if paths else None)
     options = PatchOptions(context, ignore_space, words)
     if as_json or style:
         found = comparison.changes(ignore_space=ignore_space)
@@ -92,18 +93,17 @@ def _list(comparison: Comparison, found: list[FileChange], style: str | None, no
         write_json({"session": comparison.session_id, "from": old, "to": new, "files": render.as_objects(found)})
         return
     lines = render.name_status(found) if style == "name-status" else render.stat(found, columns())
-    with paged(_pager(comparison, no_pager)) as out:
+    with writing(), paged(_pager(comparison, no_pager)) as out:
         out.writelines(f"{line}\n" for line in lines)
 
 
 def _show(comparison: Comparison, patch: bytes, no_pager: bool) -> None:
     """Git's bytes into a pipe; on a terminal the same, made readable."""
     if not is_terminal(sys.stdout):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(patch)
+        write_bytes(patch)
         return
     encodings = comparison.encodings([change.path for change in comparison.changes()])
-    with paged(_pager(comparison, no_pager)) as out:
+    with writing(), paged(_pager(comparison, no_pager)) as out:
         out.writelines(f"{line}\n" for line in drawing.lines(patch, encodings, _highlighter()))
 
 

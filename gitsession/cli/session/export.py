@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from gitsession.cli.options import find, session_argument
-from gitsession.cli.render.out import is_terminal, json_text, note
+from gitsession.cli.render.out import is_terminal, json_text, note, write_bytes, write_now
 from gitsession.cli.render.text import safe_text
 from gitsession.cli.render.units import count
 from gitsession.errors import GitSessionError, UsageError
@@ -106,7 +106,6 @@ def _deliver(data: bytes, output: str | None) -> None:
         except OSError as error:
             raise GitSessionError(f"cannot write {output}: {error.strerror}") from error
     elif is_terminal(sys.stdout):
-        sys.stdout.write(safe_text(data.decode("utf-8", "surrogateescape"), layout=True))
+        write_now(safe_text(data.decode("utf-8", "surrogateescape"), layout=True))
     else:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        write_bytes(data)

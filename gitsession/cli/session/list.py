@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from gitsession.cli.options import json_option, since_when
+from gitsession.cli.options import here, json_option, since_when
 from gitsession.cli.render import listing
 from gitsession.cli.render.out import is_terminal, note, write_json_array
+from gitsession.cli.render.text import one_line
 from gitsession.errors import UsageError
 from gitsession.lifecycle import STATES
 from gitsession.store.sessions import SessionStore
@@ -66,7 +67,7 @@ def command(sort: str, reverse: bool, limit: int | None, watch: bool, as_json: b
     if shown:
         listing.draw(shown, time.time())
     elif not everything:
-        note(f"no sessions in {store.sessions_dir}")
+        note(one_line(f"no sessions in {store.sessions_dir}"))
     _tell_unreadable(everything, shown)
 
 
@@ -95,7 +96,7 @@ def _in_repository(place: Path) -> Callable[[Summary], bool]:
     try:
         common_dir = str(Repo.discover(place).common_dir)
     except RepositoryError:
-        worktree = str(place.absolute())
+        worktree = str(here() / place)
         return lambda one: one.worktree == worktree
     return lambda one: one.repository == common_dir
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gitsession import config
-from gitsession.cli.options import complete_sessions, find, json_option
+from gitsession.cli.options import complete_sessions, find, here, json_option
 from gitsession.cli.render import recovery
 from gitsession.cli.render.out import note, write, write_json
+from gitsession.cli.render.text import one_line, safe_text
 from gitsession.errors import GitSessionError, SessionNotFound, UsageError
 from gitsession.ids import check_session_id
 from gitsession.store.sessions import SessionStore
@@ -60,7 +60,7 @@ def _find(text: str) -> tuple[SessionStore, str]:
 
         with suppress(GitSessionError):
             store, session_id = SessionStore(), check_session_id(text)
-            if rebuild(store, session_id, Path.cwd()) is not None:
+            if rebuild(store, session_id, here()) is not None:
                 return store, session_id
         raise
 
@@ -71,7 +71,9 @@ def _several(everything: bool, *, dry_run: bool, as_json: bool) -> int | None:
     store = SessionStore()
     found = scan(store, dry_run=dry_run)
     if everything and not dry_run:
-        ids = [*(one.id for one in found.damaged if not one.status), *(one.id for one in found.recoverable)]
+        for one in () if as_json else found.newer:
+            note(f"{safe_text(one.id)}: left alone: {one_line(one.problem or '')}")
+        ids = [*(one.id for one in found.damaged), *(one.id for one in found.recoverable)]
         return _all(store, ids, as_json)
     if as_json:
         write_json(recovery.scan_object(found))
@@ -84,7 +86,7 @@ def _several(everything: bool, *, dry_run: bool, as_json: bool) -> int | None:
 def _show_plan(store: SessionStore, session_id: str, as_json: bool) -> None:
     from gitsession.verbs.repair import repair
 
-    plan = repair(store, session_id, config.load(store.home), Path.cwd(), dry_run=True)
+    plan = repair(store, session_id, config.load(store.home), here(), dry_run=True)
     if as_json:
         write_json(recovery.repair_object(plan))
         return
@@ -145,7 +147,7 @@ def _one(store: SessionStore, session_id: str, *, force: bool, as_json: bool) ->
     if force:
         take_over(store, session_id, note)
     told = _Told(as_json)
-    recoverer = Recoverer(store, config.load(store.home), Path.cwd(), told.event, told.repair)
+    recoverer = Recoverer(store, config.load(store.home), here(), told.event, told.repair)
     try:
         with stopped_by_signals(recoverer):
             result = recoverer.recover(session_id)
@@ -164,14 +166,17 @@ def _all(store: SessionStore, ids: list[str], as_json: bool) -> int:
     from gitsession.verbs.recover import Recoverer
 
     told = _Told(as_json)
-    recoverer = Recoverer(store, config.load(store.home), Path.cwd(), told.event, told.repair)
-    results = []
+    recoverer = Recoverer(store, config.load(store.home), here(), told.event, told.repair)
+    results, hints = [], set()
     try:
         with stopped_by_signals(recoverer):
             for result in recoverer.recover_all(ids):
                 results.append(result)
                 if result.error is not None and not as_json:
-                    note(f"{result.session_id}: {result.error}")
+                    note(f"{result.session_id}: {one_line(str(result.error))}")
+                    if result.error.hint and result.error.hint not in hints:
+                        hints.add(result.error.hint)
+                        note(f"hint: {one_line(result.error.hint)}")
                 elif not as_json:
                     write()
     finally:

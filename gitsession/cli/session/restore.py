@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
 from gitsession import config, paths
-from gitsession.cli.options import find, json_option, session_argument
+from gitsession.cli.options import find, here, json_option, session_argument
 from gitsession.cli.render import restoring
 from gitsession.cli.render.out import is_terminal, note, write, write_json
 from gitsession.cli.render.text import one_line, safe_text
@@ -40,7 +39,7 @@ def restore_command(
 
     def go(dry: bool, progress: Progress | None) -> RestoreReport:
         return restore(
-            store, session_id, index, settings=settings, paths=only, start=Path.cwd(), dry_run=dry, force=force,
+            store, session_id, index, settings=settings, paths=only, start=here(), dry_run=dry, force=force,
             progress=progress,
         )  # fmt: skip
 

@@ -12,12 +12,15 @@ from gitsession.verbs.delete import undelete
 
 
 def _complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [one.session_id for one in SessionStore().trashed() if one.session_id.startswith(incomplete)]
+    deleted = SessionStore().trashed()
+    names = [name for one in deleted for name in ((one.name,) if "~" in incomplete else (one.session_id,))]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
 @click.command(
     "undelete",
-    help="Bring back a deleted session, as it was.\n\n\b\nExamples:\n"
+    help="Bring back a deleted session, as it was. Of several deleted under one ID "
+    "the last; another one by the name that --list shows, ID~2.\n\n\b\nExamples:\n"
     "  pinable-agents session undelete --list\n  pinable-agents session undelete sess_1740480000_a3f7b2c1",
 )
 @click.argument("session", metavar="[ID]", required=False, shell_complete=_complete)
@@ -33,8 +36,9 @@ def command(session: str | None, show: bool) -> None:
         return
     if session is None:
         raise UsageError("which session is not said", hint="--list shows what is in the trash")
-    session_id = store.last_trashed(session).session_id
-    whole = undelete(store, session_id)
+    one = store.last_trashed(session)
+    session_id = one.session_id
+    whole = undelete(store, session_id, one.name if "~" in session else None)
     write(f"Session undeleted: {session_id}")
     if not whole:
         note("its repository is not where it was: what the session recorded is back, its checkpoints' files are there")

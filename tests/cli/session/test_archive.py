@@ -34,11 +34,19 @@ def test_archived_here_resumed_in_another_clone(repo: GitRepo, tmp_path: Path) -
     done = run_cli("pinable-agents", "session", "unarchive", out / "work.tar.gz", cwd=other)
     assert (done.returncode, done.stdout) == (0, "Session unarchived: work\n")
     assert done.stderr == (
-        f"it belongs to {other} now\nto have its files here, too: pinable-agents session restore work 0\n"
+        f"it belongs to {other} now\n"
+        "the program that the archive names is only run when you name it: codeagent-wrapper tells it on a resume\n"
+        "to have its files here, too: pinable-agents session restore work 0\n"
     )
     restored = run_cli("pinable-agents", "session", "restore", "work", "0", cwd=other)
     assert restored.returncode == 0, restored.stderr
-    resumed = run_cli("codeagent-wrapper", "--session-id", "work", cwd=other)
+    recovered = run_cli("pinable-agents", "session", "recover", "--all", cwd=other)
+    assert recovered.returncode == 4
+    assert "work  not run: the program of session work comes from elsewhere" in recovered.stdout
+    assert f"hint: if you trust it: codeagent-wrapper --session-id work -- {agent}\n" in recovered.stderr
+    refused = run_cli("codeagent-wrapper", "--session-id", "work", cwd=other)
+    assert refused.returncode == 4
+    resumed = run_cli("codeagent-wrapper", "--session-id", "work", "--", agent, cwd=other)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert "Session completed: work" in resumed.stdout
     assert len((other / "done.txt").read_text().splitlines()) == 2

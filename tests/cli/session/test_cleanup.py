@@ -107,3 +107,13 @@ def test_by_itself_in_the_background_and_told_by_the_next_program(old: None, ses
     assert run_cli("pinable-agents", "session", "list").stderr == ""
     assert "old" not in SessionStore().ids()
     assert {"new", "paused"} <= set(SessionStore().ids())
+
+
+def test_of_several_deleted_under_one_id_each_can_be_named(repo: GitRepo) -> None:
+    for task in ("first", "second"):
+        run_cli("codeagent-wrapper", "--task", task, "--session-id", "work", "--", "true", cwd=repo.path)
+        assert run_cli("pinable-agents", "session", "delete", "work", cwd=repo.path).returncode == 0
+    lines = run_cli("pinable-agents", "session", "undelete", "--list").stdout.splitlines()
+    assert [line.split()[-1] for line in lines[1:]] == ["work~2", "work~1"]
+    assert run_cli("pinable-agents", "session", "undelete", "work~1", cwd=repo.path).returncode == 0
+    assert SessionStore().read("work")["task"] == "first"

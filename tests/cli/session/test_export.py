@@ -236,3 +236,29 @@ def test_what_the_agent_said_and_the_review_found_is_told(repo: GitRepo) -> None
     assert "## Results\n\n### analysis\n\n```text\nTwo things\n\nDecisions:\n- a\n```\n" in text
     assert "- **warning** `a.py:3`: is wrong\n  `x = 1`\n" in text
     assert "- Tokens: 1,200 tokens in, 34 out\n- Total cost: \\$0.50\n" in text
+
+
+def test_what_falls_into_one_second_keeps_its_order(session: TestSession) -> None:
+    """Two runs within a second, a checkpoint in each."""
+    second = "2026-02-25T10:00:00"
+    doc = session.store.read(session.id)
+    doc["created_at"] = f"{second}Z"
+    doc["runs"] = [
+        {"started_at": f"{second}.100Z", "ended_at": f"{second}.200Z", "end": "network"},
+        {"started_at": f"{second}.300Z", "ended_at": f"{second}.400Z", "end": "completed"},
+    ]
+    for record in doc["checkpoints"]:
+        record["timestamp"] = f"{second}Z"
+    moments = verb._timeline(Session.model_validate(doc), {0: 0, 1: 1})
+    words = [moment.text.split(":")[0] for moment in moments]
+    assert words == ["Created", "Began", "Checkpoint 0", "Paused", "Resumed", "Checkpoint 1", "Completed"]
+
+
+def test_the_journal_tells_which_run_a_checkpoint_is_of(session: TestSession) -> None:
+    with session.store.edit(session.id) as draft:
+        draft.log("status", to="running")
+        draft.log("status", to="paused", reason="network")
+        draft.log("status", to="running")
+    session.checkpoint("third")
+    found = session.store.load(session.id)
+    assert verb._runs_of_checkpoints(session.store, found) == {0: 0, 1: 0, 2: 1}

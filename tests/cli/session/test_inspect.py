@@ -160,3 +160,8 @@ def test_no_checkpoint_yet(make_session: MakeSession) -> None:
     done = run_cli("pinable-agents", "session", "checkpoints", "fresh")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "session fresh has no checkpoint yet\n"
+
+
+def test_the_end_is_in_line_with_the_rest(make_session: MakeSession) -> None:
+    make_session(status="completed", runs=[{**RUNS[0], "end": "completed"}])
+    assert "\nCreated:  2026-02-25 10:00:00\nEnded:    2026-02-25 10:05:32\n" in inspect("latest")

@@ -152,3 +152,29 @@ def test_every_start_pauses_what_was_killed(session: TestSession) -> None:
     lock.release()
     store.owner_file("s1").write_bytes(facts)  # as a killed one leaves them
     assert run_cli("pinable-agents", "session", "list").stdout.splitlines()[1].split()[1] == "paused"
+
+
+def test_a_newer_session_is_neither_damaged_nor_recovered(make_session: MakeSession, sessions_dir: Path) -> None:
+    make_session("new")
+    path = sessions_dir / "new.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 9'))
+    scan = run_cli("pinable-agents", "session", "recover", "--scan").stdout
+    assert "Not recoverable" not in scan
+    assert "To repair" not in scan
+    assert "Left alone: 1 session, for a newer gitsession\n  new  written by a newer version (schema 9)\n" in scan
+    everything = run_cli("pinable-agents", "session", "recover", "--all")
+    assert everything.stdout == "Found no recoverable sessions\n"
+    assert "new: left alone" in everything.stderr
+    one = run_cli("pinable-agents", "session", "recover", "new")
+    assert one.returncode == 1
+    assert "damaged" not in one.stderr
+    assert one.stderr.count("upgrade gitsession") == 1
+
+
+def test_damage_that_stays_is_no_success(session: TestSession) -> None:
+    with session.store.edit("s1") as draft:
+        draft.log("status", to="completed")
+    session.user.git("update-ref", "refs/pinable/s1", "HEAD")
+    for arguments in (["s1"], ["s1", "--json"]):
+        done = run_cli("pinable-agents", "session", "recover", *arguments, cwd=session.user.path)
+        assert done.returncode == 1, done.stdout + done.stderr

@@ -49,7 +49,10 @@ def test_what_is_rare_is_told_where_it_is(make_session: MakeSession) -> None:
     make_session("fresh", status="created", cost={"total_tokens": 5, "estimated_cost_usd": None})
     text = run_cli("pinable-agents", "session", "stats", "--no-git").stdout
     assert "Active: 0, Paused: 0, Completed: 0, Corrupted: 0, Created: 1\n" in text
-    assert "Cost: $0.00 and what 1 session cost, which is unknown\n" in text
+    assert "Cost: unknown\n" in text
+    make_session("priced", cost={"total_tokens": 5, "estimated_cost_usd": 0.5})
+    text = run_cli("pinable-agents", "session", "stats", "--no-git").stdout
+    assert "Cost: $0.50 and what 1 session cost, which is unknown\n" in text
     assert "Git objects" not in text
 
 
@@ -91,3 +94,10 @@ def test_the_day_is_local_or_utc(make_session: MakeSession) -> None:
     env = {"TZ": "Asia/Shanghai"}
     assert "Oldest session: 2026-02-26\n" in run_cli("pinable-agents", "session", "stats", env=env).stdout
     assert "Oldest session: 2026-02-25\n" in run_cli("pinable-agents", "session", "stats", "--utc", env=env).stdout
+
+
+def test_what_nothing_tells_the_cost_of_is_unknown_as_after_a_run(make_session: MakeSession) -> None:
+    make_session("quiet", status="completed", cost={"total_tokens": 0, "estimated_cost_usd": None})
+    assert "Cost: unknown\n" in run_cli("pinable-agents", "session", "stats", "--no-git").stdout
+    found = json.loads(run_cli("pinable-agents", "session", "stats", "--no-git", "--json").stdout)
+    assert (found["cost_usd"], found["unpriced_sessions"]) == (None, 0)
