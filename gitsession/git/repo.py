@@ -238,6 +238,19 @@ class Repo:
                 return None if libgit.head_is_unborn else str(libgit.head.target)
         return self.head().oid
 
+    def path_of(self, place: Path) -> bytes | None:
+        """A place as a path in the worktree (empty: the worktree itself), whether or not it is there; None outside.
+
+        Links above it are followed (somebody may stand in a linked directory); it may itself be a link.
+        """
+        place = Path(os.path.abspath(place))
+        if place != self.worktree:
+            place = place.parent.resolve() / place.name
+        if not place.is_relative_to(self.worktree):
+            return None
+        path = os.fsencode(place.relative_to(self.worktree).as_posix())
+        return b"" if path == b"." else path
+
     @property
     def private_dir(self) -> Path:
         """``pinable`` in this worktree's git directory, made (0700) when first asked for.

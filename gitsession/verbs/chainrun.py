@@ -18,7 +18,8 @@ from gitsession.store.chains import Chain
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.chains import PENDING, status
 from gitsession.verbs.events import Outcome, RunEvent
-from gitsession.verbs.run import Runner, RunRequest
+from gitsession.verbs.run import RunRequest
+from gitsession.verbs.succession import Succession
 
 _HEADING: Final = re.compile(r"#{1,6}[ \t]+(\S+)[ \t]*")
 
@@ -50,7 +51,7 @@ def _sections(chain: Chain, lines: list[str]) -> tuple[str, dict[str, str]]:
     return "\n".join(common).strip(), {name: "\n".join(section).strip("\n") for name, section in found.items()}
 
 
-class ChainRunner:
+class ChainRunner(Succession):
     """Runs what is left of a chain; ``request`` is every run's but for the task and the session's id."""
 
     def __init__(
@@ -61,19 +62,9 @@ class ChainRunner:
         listener: Callable[[RunEvent], None],
         settings: Settings,
     ) -> None:
-        self._store = store
+        super().__init__(store, listener, settings)
         self._chain = chain
         self._request = request
-        self._listener = listener
-        self._settings = settings
-        self._runner: Runner | None = None
-        self._stopped: str | None = None
-
-    def request_stop(self, reason: str) -> None:
-        """End the run that is going on, and begin no other.  Safe in a signal handler."""
-        self._stopped = reason
-        if self._runner is not None:
-            self._runner.request_stop(reason)
 
     def run(self, tasks: Mapping[str, str]) -> Iterator[Outcome]:
         """Each remaining session's outcome; the last one is of the first that did not complete.
@@ -89,12 +80,11 @@ class ChainRunner:
                     hint=f"--task-file FILE has one for all, or a section '## {member.session_id}'",
                 )
         for member in remaining:
-            if self._stopped is not None:
+            if self.stopped is not None:
                 return
             task = tasks[member.session_id] if member.state == PENDING else None
             request = replace(self._request, session_id=member.session_id, task=task)
-            self._runner = Runner(self._store, request, self._listener, self._settings)
-            outcome = self._runner.run()
+            outcome = self.run_one(request)
             yield outcome
             if outcome.exit_status:
                 return

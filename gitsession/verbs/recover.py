@@ -22,7 +22,8 @@ from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import repository_of
 from gitsession.verbs.events import Outcome, RunEvent
 from gitsession.verbs.repair import Repair, repair
-from gitsession.verbs.run import Runner, RunRequest
+from gitsession.verbs.run import RunRequest
+from gitsession.verbs.succession import Succession
 from gitsession.verbs.verify import FILES, NEWER
 
 _GRACE: Final = 20.0  # seconds for an owner to end its agent and take a last checkpoint
@@ -86,7 +87,7 @@ class Recovered:
         return self.repair is not None and not self.repair.is_sound
 
 
-class Recoverer:
+class Recoverer(Succession):
     """Repairs sessions and runs them on, one after the other.
 
     ``here`` is where a repository is looked for when a session's files are lost; ``listener`` gets every run's events,
@@ -101,19 +102,9 @@ class Recoverer:
         listener: Callable[[RunEvent], None],
         repaired: Callable[[Repair], None],
     ) -> None:
-        self._store = store
-        self._settings = settings
+        super().__init__(store, listener, settings)
         self._here = here
-        self._listener = listener
         self._repaired = repaired
-        self._runner: Runner | None = None
-        self._stopped: str | None = None
-
-    def request_stop(self, reason: str) -> None:
-        """End the run that is going on, and begin no other.  Safe in a signal handler."""
-        self._stopped = reason
-        if self._runner is not None:
-            self._runner.request_stop(reason)
 
     def recover(self, session_id: str) -> Recovered:
         """Repair one session and run it on, as ``codeagent-wrapper --session-id`` does; errors as there.
@@ -139,15 +130,12 @@ class Recoverer:
         if doc["status"] == lifecycle.COMPLETED:
             return Recovered(session_id, done)
         request = RunRequest(start=repository_of(doc).worktree, session_id=session_id)
-        self._runner = Runner(self._store, request, self._listener, self._settings)
-        if self._stopped is not None:
-            self._runner.request_stop(self._stopped)
-        return Recovered(session_id, done, self._runner.run())
+        return Recovered(session_id, done, self.run_one(request))
 
     def recover_all(self, sessions: Iterable[str]) -> Iterator[Recovered]:
         """``recover`` for each; what keeps one from running does not keep the next."""
         for session_id in sessions:
-            if self._stopped is not None:
+            if self.stopped is not None:
                 return
             try:
                 yield self.recover(session_id)

@@ -540,14 +540,10 @@ def _repository_paths(repo: Repo, named: Sequence[str], start: Path) -> tuple[by
     """Paths as the user names them, relative to the worktree; ``OutsideRepository`` for any other place."""
     found = []
     for name in named:
-        place = Path(os.path.abspath(start / name))
-        if place != repo.worktree:
-            # Parents are resolved (the user may stand in a linked directory); what is named may itself be a link.
-            place = place.parent.resolve() / place.name
-        if not place.is_relative_to(repo.worktree):
+        path = repo.path_of(start / name)
+        if path is None:
             raise OutsideRepository(
                 f"{name} is not in the working tree {repo.worktree}", hint="name paths of this repository"
             )
-        relative = os.fsencode(place.relative_to(repo.worktree).as_posix())
-        found.append(b"" if relative == b"." else relative)
+        found.append(path)
     return tuple(found)

@@ -351,14 +351,12 @@ def focus(files: tuple[str, ...], start: Path, repo: Repo) -> list[str]:
     """``--files`` relative to the worktree; they need not exist yet.  ``OutsideRepository`` for any other place."""
     found = []
     for name in files:
-        # Parents are resolved (the user may stand in a linked directory), the file itself is not: it may be a link.
-        place = Path(os.path.abspath(start / name))
-        place = place.parent.resolve() / place.name
-        if not place.is_relative_to(repo.worktree) or ".git" in place.relative_to(repo.worktree).parts:
+        path = repo.path_of(start / name)
+        if path is None or b".git" in path.split(b"/"):
             raise OutsideRepository(
                 f"{name} is not in the working tree {repo.worktree}", hint="name files of this repository"
             )
-        relative = paths.encode(os.fsencode(place.relative_to(repo.worktree).as_posix()))
+        relative = paths.encode(path or b".")
         if relative not in found:
             found.append(relative)
     return found
