@@ -124,13 +124,12 @@ class _Asked:
     def is_file(self, text: str) -> bool:
         """Whether it is a tracked file."""
         path = self._path(text)
-        return path is not None and bool(self.repo.git("ls-files", "-z", "--", path, ok=(0, 128)).strip(b"\0") == path)
+        if not path:  # outside, or the working tree itself
+            return False
+        return self.repo.git("ls-files", "-z", "--", path, ok=(0, 128)).strip(b"\0") == path
 
     def _path(self, text: str) -> bytes | None:
-        place = Path(os.path.abspath(self._start / text))
-        place = place.parent.resolve() / place.name
-        worktree = self.repo.worktree.resolve()
-        return os.fsencode(place.relative_to(worktree).as_posix()) if place.is_relative_to(worktree) else None
+        return self.repo.path_of(self._start / text)
 
     def range(self, text: str) -> Iterator[CommitAnswer]:
         out = self.repo.git("rev-list", f"--max-count={_COMMITS}", "--end-of-options", text, "--")
