@@ -113,7 +113,8 @@ def newest(doc: Doc) -> Doc:
 
 
 def _status(doc: Doc, entry: Entry) -> None:
-    """``status``: ``to``; ``reason`` and ``ended_at`` of a pause; ``run``, the facts of a run that begins."""
+    """``status``: ``to``; ``reason`` and ``ended_at`` of a pause; ``run``, the facts of a run that begins; ``said``,
+    the agent's last words in the one that ends."""
     doc["status"] = transition(doc["status"], entry["to"])
     runs = doc.setdefault("runs", [])
     if entry["to"] == RUNNING:
@@ -124,8 +125,12 @@ def _status(doc: Doc, entry: Entry) -> None:
         if "branch" in runs[-1]:
             doc.setdefault("context", {})["working_branch"] = runs[-1]["branch"]
         return
+    if doc.get("tracked"):
+        doc["tracked"] = None
     if entry["to"] == PAUSED:
         doc["pause_reason"] = entry.get("reason")
+    if runs and "said" in entry:
+        runs[-1]["said"] = entry["said"]
     if runs and runs[-1]["ended_at"] is None:
         # A run that died is closed late, at the moment it was last seen alive.
         runs[-1]["ended_at"] = entry.get("ended_at") or entry["at"]
@@ -161,7 +166,8 @@ def _checkpoint(doc: Doc, entry: Entry) -> None:
 
 
 def _usage(doc: Doc, entry: Entry) -> None:
-    """``usage``: tokens spent (``input``, ``output``) and, if known, ``cost_usd``."""
+    """``usage``: tokens spent (``input``, ``output``) and, if known, ``cost_usd``; that may be the price of as many
+    tokens of earlier entries as ``priced`` says, too, or mend what was reckoned for them."""
     cost = doc["cost"]
     pending = cost.setdefault("pending", {"input": 0, "output": 0})
     pending["input"] += entry["input"]
@@ -174,6 +180,8 @@ def _usage(doc: Doc, entry: Entry) -> None:
         cost["unpriced_tokens"] = cost.get("unpriced_tokens", 0) + tokens
     else:
         cost["priced_usd"] = round(cost.get("priced_usd", 0.0) + price, 9)
+        if "priced" in entry:
+            cost["unpriced_tokens"] -= entry["priced"]
     # One unpriced token makes the total unknown: a sum that leaves something out would be a lie.
     known = not cost.get("unpriced_tokens") and "priced_usd" in cost
     cost["estimated_cost_usd"] = cost["priced_usd"] if known else None
@@ -284,6 +292,7 @@ def _restore_done(doc: Doc, _entry: Entry) -> None:
 def _rewound(doc: Doc, entry: Entry) -> None:
     """``rewound``: the conversation goes back to checkpoint ``to``; what was said since is set aside."""
     record = doc["checkpoints"][entry["to"]]
+    doc["rewound"] = {"to": entry["to"], "agent": record.get("agent")}
     said = record.get("said")
     if said is None:
         return
@@ -297,6 +306,20 @@ def _rewound(doc: Doc, entry: Entry) -> None:
     _turn_to(doc, conversation.phase_of(back))
     for key in ("findings", "findings_dropped"):
         doc.pop(key, None)
+
+
+def _agent(doc: Doc, entry: Entry) -> None:
+    """``agent``: the agent's own session that works from here on; what is known of it takes the place of before."""
+    agent = entry["agent"]
+    name = (agent["agent"], agent["id"])
+    others = [one for one in doc.get("agents", []) if (one["agent"], one["id"]) != name]
+    doc["agents"] = [*others, {**agent, "at": entry["at"]}]
+    doc["rewound"] = None
+
+
+def _tracked(doc: Doc, entry: Entry) -> None:
+    """``tracked``: an agent's hooks feed the session from here on, or tell what the agent is about."""
+    doc["tracked"] = entry["tracked"]
 
 
 def _head(doc: Doc, entry: Entry) -> None:
@@ -332,6 +355,8 @@ _EFFECTS: Final = {
     "restore_planned": _restore_planned,
     "restore_done": _restore_done,
     "rewound": _rewound,
+    "agent": _agent,
+    "tracked": _tracked,
     "head": _head,
     "repaired": _repaired,
 }

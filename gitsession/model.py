@@ -35,10 +35,21 @@ Ours::
     command_offered    a program that an archive or a repository named: run only when its user names it
     priority           higher is recovered first; 0 by default
     pause_reason       why it is paused, null otherwise
-    runs               one object a run: started_at, ended_at (null while it runs), end
+    runs               one object a run: started_at, ended_at (null while it runs), end, said (the agent's last words),
+                       tracked (true where a person used the agent, and its hooks fed the session)
     restoring          a restore that was begun (gitsession.verbs.restore), or null
     pending_edit       an edit that was begun (gitsession.verbs.edits), or null
     unsaved            {what, paths}: edits of a step whose checkpoint is still to be taken, or null
+    agents             the agents' own sessions, the one that worked last at the end: agent (a backend's name), id,
+                       version, model, directory (where it ran), transcript (its own record), counted (of an agent
+                       that sums up its tokens: its sums that are in ``tokens_used``), at; each but agent and id may
+                       be null
+    tracked            {agent, turn, calls} while an agent's hooks feed it (gitsession.verbs.tracking), null otherwise:
+                       turn is whether it is about something it was told, calls {call, tool, paths} are the calls of
+                       tools that it began and that have not ended
+    follows            the session that was completed, deleted or of another repository when the agent's own went on
+    rewound            {to, agent}: the conversation is to go on from checkpoint ``to``, there in the agent's own
+                       session; null once it does
     findings           {file, line, severity: critical|warning|note, message, quote} of the review
     findings_dropped   how many findings were not kept, because their quote was not in the file
     head_moves         where HEAD went meanwhile (gitsession.verbs.heads); head_seen: the last one's serial
@@ -50,7 +61,8 @@ Ours::
         commit, tree       hex ids; null in a session that has no repository
         capture            "scan" (the whole working tree was looked at) or "paths" (only files known to differ)
         trigger            agent | phase | settled | interval | manual | pause | end | resume | restore | found
-                           (what an agent's edit was about to replace)
+                           (what an agent's edit was about to replace, or what changed without a tracked agent's tool)
+        agent              {agent, id, at}: the agent's own session, and how far its conversation had come (or null)
         call               the agent's call that asked for it, where there is one
         cost_usd           what its tokens cost; null when that is not known, absent when there were none
         changes            {path, status: added|modified|deleted|type} for each of files_changed

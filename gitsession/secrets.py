@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Final
 
 KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 """The variables that hold the key of a model this process talks to: no session, and no program it starts, gets it."""
 _NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _LENGTH: Final = 8
+_PR_SET_DUMPABLE: Final = 4  # prctl(2)
 
 
 def without_secrets(text: str) -> str:
@@ -31,3 +33,15 @@ def without_keys(text: str) -> str:
 def clean_environment() -> dict[str, str]:
     """Our environment without variables that by their names hold keys and passwords."""
     return {name: value for name, value in os.environ.items() if not _NAME.search(name)}
+
+
+def guard_memory() -> None:
+    """Let no other program of the same user read this process's memory and the environment it began with.
+
+    A program that we start could find a key there that is not in its own environment.  Linux only; elsewhere it takes
+    an administrator, or is not possible at all.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import installed
 from support import GitRepo
 
 FIXED = {
@@ -76,6 +77,7 @@ def forbid_real_store(event: str, args: tuple[Any, ...]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["GITSESSION_AGENTS"] = str(installed.PLACE)
     config.stash[SEALED_HOME] = home = Path(tempfile.mkdtemp(prefix="sealed-home-"))
     for name in filter(is_scrubbed, list(os.environ)):
         del os.environ[name]

@@ -11,10 +11,8 @@ from support import GitRepo, run_cli
 
 from gitsession import config
 from gitsession.backends import NAMES
-from gitsession.errors import UsageError
 
 ROOT = Path(__file__).parent.parent
-BUILT = {"command", "claude"}
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]}
 
 
@@ -23,24 +21,11 @@ def section(page: str, title: str) -> str:
     return re.split(r"^## ", PAGES[page].split(f"## {title}\n", 1)[1], maxsplit=1, flags=re.MULTILINE)[0]
 
 
-def not_there_yet() -> list[tuple[str, ...]]:
-    """The command lines that the README says are not built."""
-    (backends,) = re.findall(r"^- (.*?)[.]$", section("README.md", "Not there yet"), re.MULTILINE | re.DOTALL)
-    wrapper = ("codeagent-wrapper", "--task", "x")
-    return [(*wrapper, "--backend", name) for name in re.findall(r"`([^`]+)`", backends) if name not in BUILT]
-
-
-@pytest.mark.parametrize("command", not_there_yet(), ids=" ".join)
-def test_what_the_readme_says_is_not_built_says_so_itself(repo: GitRepo, command: tuple[str, ...]) -> None:
-    done = run_cli(*command, cwd=repo.path)
-    assert done.returncode == UsageError.exit_status, done.stdout
-    assert re.search(r"not (there|built) yet", done.stderr)
-    assert repo.git("for-each-ref", "refs/pinable") == ""
-
-
-def test_the_readme_names_every_backend() -> None:
-    said = re.findall(r"`([a-z-]+)`", section("README.md", "Not there yet").split(";")[0])
-    assert set(said) == set(NAMES)
+def test_every_backend_has_its_place_in_the_docs() -> None:
+    for name in NAMES:
+        page = f"{name}-backend.md" if name in ("command", "claude") else "agents.md"
+        assert f"`{name}`" in PAGES[page], name
+        assert f"docs/{page}" in PAGES["README.md"]
 
 
 def test_every_setting_has_its_row() -> None:

@@ -17,8 +17,9 @@ from typing import Literal, Protocol
 from gitsession.conversation import Message
 
 Stream = Literal["stdout", "stderr"]
-FailureKind = Literal["exit", "network", "limit", "interrupted", "refused", "internal"]
-"""``refused``: the same request cannot work, a person has to change something first (a key, a model's name)."""
+FailureKind = Literal["exit", "network", "limit", "interrupted", "denied", "refused", "internal"]
+"""``refused``: the same request cannot work, a person has to change something first (a key, a model's name).
+``denied``: the agent wanted to do what it may not, and ended without it."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,37 @@ class Capabilities:
     """A program and its arguments, given after ``--``."""
     takes_model: bool
     """A model's name."""
-    converses: bool = False
-    """A conversation with a model that is held here: it takes limits on replies and cost, and leave to run commands."""
+    limits_turns: bool = False
+    """A limit on the model's replies."""
+    limits_cost: bool = False
+    """A limit on what the model costs."""
+    takes_leave: bool = False
+    """Leave to run commands; without it the agent may read and edit files only."""
+    keeps_conversation: bool = False
+    """The agent itself keeps what was said, in sessions of its own (``Native``)."""
+    rewinds: bool = False
+    """To go on from an earlier place of its conversation."""
+    takes_arguments: bool = False
+    """Arguments of the agent's own program, given after ``--``."""
     default_model: str | None = None
     """The model that is taken when none is asked for."""
+
+
+@dataclass(frozen=True)
+class Native:
+    """The agent's own session, by which the agent finds what was said: its id is the agent's to give."""
+
+    id: str
+    directory: Path
+    """Where the agent ran; some find a session only from there."""
+    version: str | None = None
+    model: str | None = None
+    transcript: str | None = None
+    """The agent's own record of the session, where it tells of it."""
+    at: str | None = None
+    """How far its conversation has come, where the agent can go back to such a place."""
+    counted: dict[str, int] | None = None
+    """Its own sums of tokens that were told as ``Usage``, of an agent that sums up all that its session ever spent."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +88,17 @@ class Job:
     news: tuple[str, ...] = ()
     """What happened to the files since the former run, in sentences."""
     allow_commands: bool = False
+    max_turns: int | None = None
+    max_cost: float | None = None
+    """What a backend that ``Capabilities`` say so holds itself: US dollars of this run."""
+    arguments: tuple[str, ...] = ()
+    """For the agent's own program."""
+    native: Native | None = None
+    """The agent's own session that is to go on; ``None`` if another agent worked last, or none."""
+    rewind: bool = False
+    """The conversation is to go on from ``native.at``: what was said after it is not to be known."""
+    briefing: str | None = None
+    """What was done so far, for an agent that does not know."""
     workspace: Workspace | None = None
     """The files, for a backend that reads them in this process."""
 
@@ -97,6 +136,8 @@ class Usage:
     """Tokens that came from the model's cache; not in ``input``."""
     model: str | None = None
     """Whose price to look up when the cost is not known."""
+    run_cost_usd: float | None = None
+    """What the run has cost until now by the agent's word, in place of what was reckoned for its parts."""
 
 
 @dataclass(frozen=True)
@@ -112,23 +153,36 @@ class CheckpointHint:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """The agent works in this session of its own, or has come further in it: checkpoints that follow belong there."""
+
+    native: Native
+    briefed: bool = False
+    """The session is a new one: its agent was told ``Job.briefing``."""
+
+
+@dataclass(frozen=True)
 class Tick:
-    """Nothing new: time passes."""
+    """Time passes; ``heard``: the work gave a sign of life that is no event."""
+
+    heard: bool = False
 
 
 @dataclass(frozen=True)
 class Done:
-    """The work is finished; ``summary`` is for a person."""
+    """The work is finished; ``summary`` is for a person, ``said`` the agent's own last words."""
 
     summary: str | None = None
+    said: str | None = None
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The work has ended unfinished; ``reason`` is one line for a person."""
+    """The work has ended unfinished; ``reason`` is one line for a person, ``said`` the agent's own last words."""
 
     reason: str
     kind: FailureKind
+    said: str | None = None
 
 
 @dataclass(frozen=True)
@@ -258,7 +312,7 @@ class Compacted:
 
 Conversing = Prompt | Turn | Reply | ToolStarted | ToolResult | Edit | ReviewWanted | Findings | Compacted
 """The events of a backend that holds a conversation itself."""
-Event = Phase | Output | Usage | CheckpointHint | Tick | Notice | Done | Failed | Conversing
+Event = Phase | Output | Usage | CheckpointHint | Bound | Tick | Notice | Done | Failed | Conversing
 Answer = int | str | EditOutcome | FindingsChecked | None
 """What ``run`` is sent for an event: after a ``CheckpointHint`` the number of its checkpoint, after the events that say
 so what they say, else ``None``."""

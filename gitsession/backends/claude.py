@@ -61,7 +61,9 @@ class ClaudeBackend:
         return Capabilities(
             takes_command=False,
             takes_model=True,
-            converses=True,
+            limits_turns=True,
+            limits_cost=True,
+            takes_leave=True,
             default_model=os.environ.get("ANTHROPIC_MODEL") or DEFAULT_MODEL,
         )
 

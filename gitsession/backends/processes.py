@@ -83,6 +83,8 @@ def ending(
     for _ in range(_ROUNDS):
         found = set(_marked(session_id, spared)) | set(known)
         targets = _alive(found | {child for process in found for child in descendants_of(process)})
+        # A shell whose command is ended first would go on with its next one.
+        targets.sort(key=_age)
         if not targets:
             break
         met.update(_facts(targets))
@@ -145,6 +147,16 @@ def _alive(processes: Iterable[Process]) -> list[Process]:
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 alive.append(process)
     return alive
+
+
+def _age(process: Process) -> tuple[float, int]:
+    """What sorts parents before their children."""
+    import psutil
+
+    try:
+        return process.create_time(), process.pid
+    except psutil.Error:
+        return 0.0, process.pid
 
 
 def _facts(processes: Iterable[Process]) -> list[ProcessFacts]:

@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitsession.backends.processes import MARK, descendants_of, ending
-from gitsession.secrets import clean_environment
+from gitsession.backends.program import REPOSITORY_VARIABLES
+from gitsession.secrets import clean_environment, guard_memory
 
 OUTPUT_LIMIT: Final = 30_000  # bytes that are kept of what it prints: half from the start, half from the end
 _TICK: Final = 0.05
 _PIPE_GRACE: Final = 0.5
 _GRACE: Final = 3.0
 _CHUNK: Final = 64 * 1024
-_POINTERS: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
-                    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_PREFIX")  # fmt: skip
 _SHELL: Final = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
 _GROUP: Final[dict[str, Any]] = {} if sys.platform == "win32" else {"start_new_session": True}
 
@@ -75,6 +74,7 @@ class Command:
         self.text = "\n".join(part for part in (output.text(), f"[{how}{note}]") if part)
 
     def _start(self) -> subprocess.Popen[bytes]:
+        guard_memory()
         return subprocess.Popen(
             [*_SHELL, self._command],
             cwd=self._worktree,
@@ -156,7 +156,7 @@ class _Output:
 
 
 def _environment(session_id: str) -> dict[str, str]:
-    clean = {name: value for name, value in clean_environment().items() if name not in _POINTERS}
+    clean = {name: value for name, value in clean_environment().items() if name not in REPOSITORY_VARIABLES}
     return clean | {MARK: session_id, "TERM": "dumb"}
 
 

@@ -25,18 +25,23 @@ if TYPE_CHECKING:
 _SIGNALS = {"SIGINT": "interrupted (Ctrl-C)", "SIGTERM": "terminated (SIGTERM)", "SIGHUP": "the terminal went away"}
 
 
-def timeout_seconds(text: str) -> float:
+def timeout_seconds(text: str, flag: str = "--timeout") -> float:
     """Seconds of ``10m``, ``90s``, ``1h30m``."""
     try:
         return config.duration(text)
     except BadValue as error:
-        raise BadValue(f"--timeout: {error}", hint=error.hint) from None
+        raise BadValue(f"{flag}: {error}", hint=error.hint) from None
+
+
+def idle_seconds(text: str) -> float:
+    return timeout_seconds(text, "--idle-timeout")
 
 
 @click.command(
     "codeagent-wrapper",
     context_settings=HELP_OPTIONS,
-    help="Run a task under a session, or go on with a session.\n\nCMD is the program that the 'command' backend runs.",
+    help="Run a task under a session, or go on with a session.\n\nCMD is the program that the 'command' backend runs; "
+    "to the agents' own programs (claude-code, codex, gemini, opencode) what stands after the -- is passed on.",
     epilog="Exit status: 0 completed, 1 failed, 2 usage, 3 paused and resumable, 4 a person has to decide, "
     "127 backend not installed, 130 interrupted and paused. --debug shows the traceback of an error.",
 )
@@ -61,6 +66,9 @@ def timeout_seconds(text: str) -> float:
     default="text",
     show_default=True,
     help="How to tell what happens.",
+)
+@click.option(
+    "--idle-timeout", metavar="TIME", type=idle_seconds, help="Pause when the agent gave no sign of life for so long."
 )
 @click.option("--max-cost", metavar="USD", type=click.FloatRange(min=0), help="Pause when this much is spent.")
 @click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="Pause after N replies of the model.")
@@ -88,6 +96,7 @@ def command(task: str | None, task_file: Path | None, session_id: str | None, ou
         session_id=given_session(store, session_id, start),
         workflow=flags["workflow"],
         timeout=flags["timeout"],
+        idle_timeout=flags["idle_timeout"],
         command=given_command(flags["cmd"], flags["backend"]),
         priority=flags["priority"],
         restore_checkpoint=flags["restore_checkpoint"],
@@ -170,13 +179,18 @@ def _decoded(data: bytes, source: str, ends: str = "\r\n") -> str:
 
 def given_command(command: tuple[str, ...], backend: str | None) -> tuple[str, ...]:
     """The program of the ``command`` backend; words left over for another backend are a mistake."""
-    if command and backend not in (None, "command"):
-        backends.load(backend)  # one that is not there is the first thing to say
+    if command and backend is not None and not _takes_words(backend):
         raise UsageError(
-            f"{command[0]!r} is left over: only the 'command' backend runs a program",
+            f"{command[0]!r} is left over: the {backend} backend runs no program and passes nothing on",
             hint="quote the task as one word after --task, or leave --backend out",
         )
     return command
+
+
+def _takes_words(backend: str) -> bool:
+    """Whether words after ``--`` mean something to a backend: a program, or arguments of the agent's own."""
+    takes = backends.load(backend).capabilities
+    return takes.takes_command or takes.takes_arguments
 
 
 class Stoppable(Protocol):

@@ -88,18 +88,20 @@ class Recorder:
         always: bool = False,
         known: Iterable[bytes] | None = None,
         call: str | None = None,
+        agent: Doc | None = None,
     ) -> Doc | None:
         """Take a checkpoint and return its record; ``None`` if nothing changed and ``always`` is false.
 
         ``known`` names the only paths that can differ (no scan is made); without a ``description`` the
-        changed files make one.  For one ``call`` of the agent's there is one checkpoint.
+        changed files make one.  For one ``call`` of the agent's there is one checkpoint; ``agent`` says where the
+        agent's own conversation was.
         """
         with self.store.edit(self.session_id) as draft:
-            if call is None:
-                return self.take_in(draft, trigger, description, always=always, known=known)
-            if any(one.get("call") == call for one in draft.doc["checkpoints"]):
+            if call is not None and any(one.get("call") == call for one in draft.doc["checkpoints"]):
                 return None
-            return self.take_in(draft, trigger, description, always=always, known=known, extra={"call": call})
+            given = {"call": call, "agent": agent}
+            extra = {name: value for name, value in given.items() if value is not None}
+            return self.take_in(draft, trigger, description, always=always, known=known, extra=extra)
 
     def look_in(self, draft: Draft, known: Iterable[bytes] | None = None) -> Captured:
         """What a checkpoint taken now would hold, against the newest; no checkpoint is recorded."""

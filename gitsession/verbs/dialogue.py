@@ -40,6 +40,8 @@ class Dialogue:
         self._made = made
         self._turns = 0
         self._spent: float | None = None
+        self._reckoned = 0.0
+        self._unpriced = 0
         self._prices: prices.Prices | None = None
 
     def answer(self, event: backend.Conversing) -> backend.Answer:
@@ -75,16 +77,23 @@ class Dialogue:
 
     def spent(self, usage: Usage) -> Doc:
         """A ``usage`` entry's fields: all tokens that went in, those that came out, and what they cost."""
-        cost = usage.cost_usd
-        if cost is None and usage.model is not None:
-            tokens = Tokens(usage.input, usage.output, usage.cache_write, usage.cache_read)
+        tokens = Tokens(usage.input, usage.output, usage.cache_write, usage.cache_read)
+        cost, priced = usage.cost_usd, 0
+        if usage.run_cost_usd is not None:
+            cost, priced = round(usage.run_cost_usd - self._reckoned, 9), self._unpriced
+            self._unpriced = 0
+        elif cost is None and usage.model is not None:
             cost = self._price_list().cost(usage.model, tokens)
-        cached = {"cache_write": usage.cache_write, "cache_read": usage.cache_read}
+        if cost is None:
+            self._unpriced += tokens.prompt + tokens.output
+        else:
+            self._reckoned += cost
+        more = {"cache_write": usage.cache_write, "cache_read": usage.cache_read, "priced": priced}
         return {
-            "input": usage.input + usage.cache_write + usage.cache_read,
+            "input": tokens.prompt,
             "output": usage.output,
             "cost_usd": cost,
-            **({name: count for name, count in cached.items() if count}),
+            **({name: count for name, count in more.items() if count}),
         }
 
     def _enough(self, model: str) -> str | None:

@@ -21,8 +21,11 @@ from gitsession.conversation import FINISHED
 from gitsession.errors import EditConflict, GitSessionError
 from gitsession.git import trees
 from gitsession.lifecycle import Doc
+from gitsession.secrets import without_secrets
+from gitsession.store import natives
 from gitsession.verbs import events
 from gitsession.verbs.checkpoint import Recorder, status_of
+from gitsession.verbs.continuation import recorded
 from gitsession.verbs.dialogue import Dialogue, Limits, news
 from gitsession.verbs.edits import Made
 from gitsession.verbs.settle import SettleWatcher
@@ -36,6 +39,7 @@ INTERRUPTED: Final = 130
 
 _EXIT_OF_KIND: Final = {"internal": FATAL, "refused": FATAL}
 _LOOK_EVERY: Final = 0.2
+_WORDS: Final = 8_000  # characters
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,11 @@ class Engine:
         timeout: float | None,
         limits: Limits,
         *,
+        idle_timeout: float | None,
         keep_theirs: bool,
     ) -> None:
-        """``keep_theirs``: where somebody changed a file that an edit was to change, their version stays."""
+        """``timeout`` ends the run after so many seconds, ``idle_timeout`` after so many without a sign of life of the
+        agent's.  ``keep_theirs``: where somebody changed a file that an edit was to change, their version stays."""
         self._recorder = recorder
         self._store = recorder.store
         self._id = recorder.session_id
@@ -68,6 +74,10 @@ class Engine:
         self._tell = tell
         self._settings = settings
         self._timeout = timeout
+        self._idle_timeout = idle_timeout
+        self._heard = 0.0
+        self._native: backend.Native | None = None
+        self._said: str | None = None
         self._stop: Stop | None = None
         self._phase: str | None = None
         self._just_saved = False
@@ -121,6 +131,7 @@ class Engine:
         with self._store.edit(self._id) as draft:
             branch = self._recorder.repo.head().branch
             run = {"started_at": precise(), "from_checkpoint": job.resume, "branch": branch}
+            run["backend"] = self._backend.name
             if job.task != draft.doc["task"]:
                 run["task"] = job.task
             draft.log("status", to=lifecycle.RUNNING, run=run)
@@ -135,6 +146,7 @@ class Engine:
             )
             self._read_to: int = draft.doc["journal"]["offset"]
         now = time.monotonic()
+        self._heard = now
         self._deadline = now + self._timeout if self._timeout else None
         self._next_look = now + _LOOK_EVERY
         self._next_interval = now + self._settings.checkpoint_interval
@@ -160,8 +172,12 @@ class Engine:
                         answer = self._checkpoint("agent", event.description, always=event.always, call=event.call)
                     elif isinstance(event, backend.Conversing):
                         answer = self._converse(event)
+                    elif isinstance(event, backend.Bound):
+                        self._bind(event.native, job.briefing if event.briefed else None)
                     else:
                         failure = self._handle(event) or failure
+                    if not isinstance(event, backend.Tick) or event.heard:
+                        self._heard = time.monotonic()
                     if not isinstance(event, backend.Tick):
                         self._just_saved = isinstance(event, backend.CheckpointHint)
                     self._tend()
@@ -179,20 +195,31 @@ class Engine:
             case backend.Output(text, stream):
                 self._tell(events.AgentOutput(text, stream))
             case backend.Usage():
-                with self._store.edit(self._id) as draft:
-                    draft.log("usage", **self._dialogue.spent(event))
+                if any((spent := self._dialogue.spent(event)).values()):
+                    with self._store.edit(self._id) as draft:
+                        draft.log("usage", **spent)
             case backend.Notice(text):
                 self._tell(events.Warned(text))
-            case backend.Failed(reason, kind):
+            case backend.Failed(reason, kind, said):
+                self._said = said
                 if self._stop is None:
                     self._tell(events.BackendError(reason))
                 return Stop(reason, _EXIT_OF_KIND.get(kind, PAUSED))
-            case backend.Done(summary):
+            case backend.Done(summary, said):
+                self._said = said
                 if summary:
                     self._tell(events.Warned(summary))
-            case backend.Tick():
-                pass
         return None
+
+    def _bind(self, native: backend.Native, briefing: str | None) -> None:
+        """Know the agent's own session, durably; how far it has come is for the checkpoints to say."""
+        if self._native is None or replace(native, at=self._native.at) != self._native:
+            with self._store.edit(self._id) as draft:
+                if briefing is not None and (self._native is None or self._native.id != native.id):
+                    draft.log("briefed", text=briefing)
+                draft.log("agent", agent=recorded(self._backend.name, native))
+            natives.bind(self._store.home, self._backend.name, native.id, self._id)
+        self._native = native
 
     def _converse(self, event: backend.Conversing) -> backend.Answer:
         """What a model says and does; a phase ends by a checkpoint, and the next begins with the entry that says so."""
@@ -242,6 +269,8 @@ class Engine:
             return
         if self._deadline is not None and now >= self._deadline:
             self.request_stop(Stop("the time limit (--timeout) is reached", PAUSED))
+        elif self._idle_timeout is not None and now >= self._heard + self._idle_timeout:
+            self.request_stop(Stop(f"nothing was heard of {self._backend.name} for the time of --idle-timeout", PAUSED))
         elif self._pause_requested():
             self.request_stop(Stop("paused by session pause", PAUSED))
         elif self._watcher.changed_and_quiet(self._settings.checkpoint_settle):
@@ -259,7 +288,9 @@ class Engine:
         self, trigger: str, description: str | None = None, *, always: bool = False, call: str | None = None
     ) -> int | None:
         """Take a checkpoint if there is something to take, and tell of it; its number."""
-        record = self._recorder.take(trigger, description, always=always, call=call)
+        native = self._native
+        agent = None if native is None else {"agent": self._backend.name, "id": native.id, "at": native.at}
+        record = self._recorder.take(trigger, description, always=always, call=call, agent=agent)
         return None if record is None else self._tell_saved(record)
 
     def _tell_saved(self, record: Doc) -> int:
@@ -301,12 +332,16 @@ class Engine:
             if stop is None:
                 if self._phase is not None:
                     draft.log("phase", phase=self._phase, done=True)
-                draft.log("status", to=lifecycle.COMPLETED, ended_at=precise())
+                draft.log("status", to=lifecycle.COMPLETED, ended_at=precise(), **self._last_words())
             else:
-                draft.log("status", to=lifecycle.PAUSED, reason=stop.reason, ended_at=precise())
+                draft.log("status", to=lifecycle.PAUSED, reason=stop.reason, ended_at=precise(), **self._last_words())
             outcome = self._outcome(draft.doc, stop)
         self._tell(events.Ended(outcome))
         return outcome
+
+    def _last_words(self) -> Doc:
+        """What the agent said at the end, cut to a bearable length, for whoever goes on."""
+        return {"said": without_secrets(self._said[:_WORDS])} if self._said else {}
 
     def _outcome(self, doc: Doc, stop: Stop | None) -> events.Outcome:
         last = doc["checkpoints"][-1] if doc["checkpoints"] else None

@@ -37,7 +37,7 @@ def hand_over(store: SessionStore, sessions: Sequence[str]) -> list[Doc]:
 def summary(doc: Doc) -> str:
     """What a session knows that another one can use, with its source named."""
     ended = f"{doc['status']} {doc['updated_at']}"
-    text = "\n".join([f"Session {doc['id']} ({ended}), task: {_line(doc['task'])}", *_parts(doc)])
+    text = "\n".join([f"Session {doc['id']} ({ended}), task: {_line(doc['task'])}", *parts(doc)])
     if len(text) > SESSION_LIMIT:
         text = text[:SESSION_LIMIT] + f"\n[cut: {len(text) - SESSION_LIMIT} more characters]"
     return text
@@ -48,7 +48,8 @@ def joined(handed_over: Iterable[Doc]) -> str | None:
     return "\n\n".join(one["text"] for one in handed_over) or None
 
 
-def _parts(doc: Doc) -> Iterator[str]:
+def parts(doc: Doc) -> Iterator[str]:
+    """What was found, decided and changed, and what the agent said at the end, line by line."""
     found = list(conclusions(doc))
     for phase, given in found:
         yield f"Result of the {phase}: {given.get('summary', '')}"
@@ -61,6 +62,9 @@ def _parts(doc: Doc) -> Iterator[str]:
     if not found:
         yield "Checkpoints:"
         yield from (f"- {one['index']}: {_line(one['description'])}" for one in doc["checkpoints"][-_LISTED:])
+    if said := next((run["said"] for run in reversed(doc.get("runs") or []) if run.get("said")), None):
+        yield "The agent's last words:"
+        yield str(said)
     yield from _listed("Changes", [f"{one['status']} {one['path']}" for one in _changes(doc)])
     yield from _listed(
         "Findings of its review",

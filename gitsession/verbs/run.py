@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gitsession import __version__, backends, lifecycle, paths
+from gitsession import backends, lifecycle, paths
 from gitsession.backends.base import Backend, Job
 from gitsession.backends.processes import end_survivors
-from gitsession.clock import timestamp
 from gitsession.config import WORKFLOWS, Settings, in_repository
 from gitsession.errors import BadValue, IllegalTransition, OutsideRepository, RepositoryError, UsageError
 from gitsession.git.repo import Repo
@@ -21,8 +19,10 @@ from gitsession.lifecycle import Doc
 from gitsession.store.sessions import SessionStore
 from gitsession.tasks import same_task, task_hash
 from gitsession.verbs import events
+from gitsession.verbs.births import new_record
 from gitsession.verbs.chains import is_member, predecessors
 from gitsession.verbs.checkpoint import Recorder, refuse_store_inside, repository_of
+from gitsession.verbs.continuation import continuation
 from gitsession.verbs.deaths import pause_dead
 from gitsession.verbs.dialogue import Limits
 from gitsession.verbs.engine import INTERRUPTED, Engine, Stop
@@ -50,6 +50,8 @@ class RunRequest:
     """Go back to this checkpoint first: its files, and a model's conversation as it was then."""
     limits: Limits = field(default_factory=Limits)
     allow_commands: bool = False
+    idle_timeout: float | None = None
+    """Seconds without a sign of life of the agent's after which the run is paused."""
     force: bool = False
     """Go on where somebody changed a file that an edit was to change; their version stays.  Go back to a checkpoint
     over files that changed since the last one, saving them first.  Begin a member of a chain before its turn."""
@@ -129,7 +131,8 @@ class Runner:
             workflow=request.workflow or in_repository(self._settings, repo.worktree).workflow,
         )
         session_id = request.session_id or new_session_id()
-        doc = new_doc(request, request.task or "", session_id, repo, backend.name)
+        command = _program(request, backend)
+        doc = new_doc(request, request.task or "", session_id, repo, backend.name, command)
         inherited = predecessors(self._store, session_id, force=request.force)
         if sources := (*inherited, *request.context_from):
             doc["context"]["handed_over"] = hand_over(self._store, sources)
@@ -147,7 +150,8 @@ class Runner:
                 f"session {session_id} is completed, and a completed session does not run again",
                 hint="start another one: leave --session-id out or give a new id",
             )
-        if not self._request.command and (self._request.backend or doc["backend"]) == "command":
+        backend = backends.load(self._request.backend or doc["backend"], self._settings)
+        if not self._request.command and backend.capabilities.takes_command:
             refuse_offered(doc)
         if self._request.context_from:
             raise UsageError("--context-from is for the beginning of a session", hint="leave it out to resume")
@@ -156,8 +160,7 @@ class Runner:
         repo = repository_of(doc)
         dead = self._store.last_owner_facts(session_id)
         with self._store.own(session_id):
-            doc = self._settle_past(session_id, dead)
-        backend = backends.load(doc["backend"], self._settings)
+            doc = self._settle_past(session_id, dead, backend)
         _check_request(self._request, backend)
         backend.validate(self._job(doc, repo, None, backend))
         warnings = self._settle_files(session_id)
@@ -167,13 +170,17 @@ class Runner:
             index = self._request.restore_checkpoint
             last = doc["checkpoints"][-1 if index is None else index] if doc["checkpoints"] else None
             job = self._job(doc, repo, last, backend)
+            goes_on = continuation(doc, backend, repo)
+            job = replace(job, native=goes_on.native, rewind=goes_on.rewind, briefing=goes_on.briefing)
             self._tell(events.Resuming(session_id, job.resume, job.resume_description))
             for text in warnings:
                 self._tell(events.Warned(text))
+            if goes_on.told:
+                self._tell(events.Warned(goes_on.told))
             self._warn_of_differences(doc, repo)
             return self._work(recorder, backend, job)
 
-    def _settle_past(self, session_id: str, dead: Doc | None) -> Doc:
+    def _settle_past(self, session_id: str, dead: Doc | None, backend: Backend) -> Doc:
         """End what a killed run left behind, and take over what this request changes; the session then.
 
         ``dead`` is what its owner said of itself.
@@ -183,16 +190,18 @@ class Runner:
         with self._store.edit(session_id) as draft:
             pause_dead(draft, dead, survivors=[process.pid for process in survivors])
             wanted = {
-                "backend": request.backend,
+                "backend": backend.name,
                 "model": request.model,
-                "command": list(absolute_program(request.command, request.start)) or None,
+                "command": _program(request, backend) or None,
                 "priority": request.priority,
             }
             values: Doc = {
                 key: value for key, value in wanted.items() if value is not None and value != draft.doc.get(key)
             }
-            if request.command and draft.doc.get(OFFERED):
+            if "command" in values and draft.doc.get(OFFERED):
                 values[OFFERED] = None
+            if "backend" in values and request.model is None:
+                values["model"] = backend.capabilities.default_model  # the other one's means nothing here
             if values:
                 draft.log("settings", values=values)
             return draft.doc
@@ -244,6 +253,7 @@ class Runner:
             self._settings,
             self._request.timeout,
             self._request.limits,
+            idle_timeout=self._request.idle_timeout,
             keep_theirs=self._request.force,
         )
         if self._stop is not None:
@@ -251,8 +261,9 @@ class Runner:
         return self._engine.run(job)
 
     def _job(self, doc: Doc, repo: Repo, resume: Doc | None, backend: Backend) -> Job:
-        # A session that ran a program may go on with a model; only what is given now can be a mistake.
-        command = doc.get("command") if backend.capabilities.takes_command else self._request.command
+        given = self._request.command
+        takes = backend.capabilities
+        limits = self._request.limits
         return Job(
             session_id=doc["id"],
             task=self._request.task if self._request.task is not None else doc["task"],
@@ -262,60 +273,31 @@ class Runner:
             resume_description=resume["description"] if resume else None,
             worktree=repo.worktree,
             model=doc.get("model"),
-            command=tuple(command or ()),
+            command=tuple(doc.get("command") or ()) if takes.takes_command else () if takes.takes_arguments else given,
+            arguments=given if takes.takes_arguments else (),
             context=joined(doc.get("context", {}).get("handed_over") or []),
             allow_commands=self._request.allow_commands,
+            max_turns=limits.max_turns,
+            max_cost=None if limits.max_cost is None else limits.max_cost - (doc["cost"].get("priced_usd") or 0.0),
         )
 
 
-def new_doc(request: RunRequest, task: str, session_id: str, repo: Repo, backend: str) -> Doc:
+def new_doc(
+    request: RunRequest, task: str, session_id: str, repo: Repo, backend: str, command: Sequence[str] = ()
+) -> Doc:
     """The record of a session that is about to be created; ``BadValue`` or ``OutsideRepository`` if it cannot be."""
-    workflow = _check_workflow(request.workflow)
-    head = repo.head()
-    now = timestamp()
-    hashed = task_hash(task)
-    metadata = {
-        "git_branch": head.branch,
-        "git_commit": head.oid[:7] if head.oid else None,
-        "working_dir": str(request.start.resolve()),
-        "os": platform.system().lower(),
-        "wrapper_version": __version__,
-        "task_hash": hashed,
-        "start_time": None,
-        "backend": backend,
-        "model": request.model,
-    }
-    # Written out, and held against ``gitsession.model`` by a test: to load that takes longer than a checkpoint.
-    return {
-        "schema_version": lifecycle.SCHEMA_VERSION,
-        "id": session_id,
-        "status": lifecycle.CREATED,
-        "backend": backend,
-        "model": request.model,
-        "task": task,
-        "task_hash": hashed,
-        "files": focus(request.files, request.start, repo),
-        "created_at": now,
-        "updated_at": now,
-        "workflow": workflow,
-        "current_phase": None,
-        "phases_completed": [],
-        "checkpoints": [],
-        "context": {"conversation_history": [], "accumulated_changes": [], "working_branch": head.branch},
-        "cost": {"total_tokens": 0, "estimated_cost_usd": None},
-        "metadata": metadata,
-        "repository": {
-            "worktree": str(repo.worktree),
-            "git_dir": str(repo.git_dir),
-            "common_dir": str(repo.common_dir),
-            "object_format": repo.object_format,
-        },
-        "base": None,
-        "command": list(absolute_program(request.command, request.start)) or None,
-        "priority": request.priority or 0,
-        "pause_reason": None,
-        "runs": [],
-    }
+    return new_record(
+        session_id,
+        task,
+        backend,
+        repo,
+        start=request.start,
+        model=request.model,
+        files=focus(request.files, request.start, repo),
+        workflow=_check_workflow(request.workflow),
+        command=command,
+        priority=request.priority or 0,
+    )
 
 
 def _check_workflow(name: str | None) -> str:
@@ -327,17 +309,20 @@ def _check_workflow(name: str | None) -> str:
 
 def _check_request(request: RunRequest, backend: Backend) -> None:
     """``UsageError`` for a flag that means nothing to this backend."""
+    takes = backend.capabilities
     given = {
-        "--max-turns": request.limits.max_turns,
-        "--max-cost": request.limits.max_cost,
-        "--allow-commands": request.allow_commands,
+        "--max-turns": (request.limits.max_turns is not None, takes.limits_turns),
+        "--max-cost": (request.limits.max_cost is not None, takes.limits_cost),
+        "--allow-commands": (request.allow_commands, takes.takes_leave),
     }
-    flags = [flag for flag, value in given.items() if value not in (None, (), False)]
-    if flags and not backend.capabilities.converses:
-        raise UsageError(
-            f"{flags[0]} means nothing to the {backend.name} backend: it is for backends that talk with a model here",
-            hint="leave it out, or take --backend claude",
-        )
+    for flag, (wanted, taken) in given.items():
+        if wanted and not taken:
+            raise UsageError(f"{flag} means nothing to the {backend.name} backend", hint="leave it out")
+
+
+def _program(request: RunRequest, backend: Backend) -> list[str]:
+    """The program to run, for a backend that runs one: what is given after ``--`` means something else to others."""
+    return list(absolute_program(request.command, request.start)) if backend.capabilities.takes_command else []
 
 
 def absolute_program(command: tuple[str, ...], start: Path) -> tuple[str, ...]:

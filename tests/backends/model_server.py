@@ -1,8 +1,9 @@
-"""A Messages API on loopback that plays a script: what a model says, and how its server fails.
+"""A model's API on loopback that plays a script: what a model says, and how its server fails.
 
 The script is a list of ``Step``.  The server keeps no conversation: which step is played is told by the number of the
 model's own messages in the request, so a resumed conversation goes on where the script left off.  Faults of a step are
-played first, each once, and then the reply.
+played first, each once, and then the reply.  It speaks Anthropic's Messages format unless it is given another ``Wire``
+(``tests/agents/wire_*.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 Json = dict[str, Any]
 
@@ -70,6 +71,37 @@ def step(*blocks: Json, **more: Any) -> Step:
     return Step(tuple(blocks), **more)
 
 
+class Wire(Protocol):
+    """How requests and replies are written; paths are without their query.
+
+    ``number`` is that of the step; a step's ``usage`` is in the terms of ``USAGE`` and lacks what is as there.
+    """
+
+    def aside(self, path: str, body: Json | None) -> tuple[int, Json] | None:
+        """Status and answer of a request that is not for a step's reply; ``body`` is ``None`` for a GET."""
+
+    def turns(self, body: Json) -> int:
+        """How many steps the conversation of this request has had."""
+
+    def opening(self, body: Json) -> str:
+        """The text in which a script's key is looked for."""
+
+    def problem(self, body: Json) -> str | None:
+        """What the API would refuse a request for."""
+
+    def refusal(self, status: int, message: str) -> Json:
+        """The body of an error answer."""
+
+    def events(self, path: str, body: Json, number: int, chosen: Step) -> list[tuple[str, Json]]:
+        """A reply as the API streams it: each event's name (empty: it has none) and data."""
+
+    def error(self, message: str) -> tuple[str, Json]:
+        """An error in the middle of a reply."""
+
+    def closing(self) -> bytes:
+        """What ends a stream after its last event."""
+
+
 USAGE = {
     "input_tokens": 1200,
     "output_tokens": 34,
@@ -81,8 +113,9 @@ USAGE = {
 class ModelServer:
     """As a context manager it serves; ``url`` is for ``ANTHROPIC_BASE_URL``, ``requests`` are the bodies it got."""
 
-    def __init__(self, script: Sequence[Step] | Mapping[str, Sequence[Step]]) -> None:
+    def __init__(self, script: Sequence[Step] | Mapping[str, Sequence[Step]], wire: Wire | None = None) -> None:
         """One script, or several, each for the conversations whose first message has its key in it."""
+        self.wire = wire or Messages()
         self.scripts = dict(script) if isinstance(script, Mapping) else {"": list(script)}
         self.requests: list[Json] = []
         self.headers: list[dict[str, str]] = []
@@ -114,9 +147,9 @@ class ModelServer:
         with self._lock:
             self.requests.append(body)
             self.headers.append(headers)
-            number = sum(message["role"] == "assistant" for message in body["messages"])
+            number = self.wire.turns(body)
             self.steps.append(number)
-            first = json.dumps(body["messages"][0], ensure_ascii=False)
+            first = self.wire.opening(body)
             script = next(script for key, script in self.scripts.items() if key in first)
             chosen = script[min(number, len(script) - 1)]
             played = self._played.get(number, 0)
@@ -124,8 +157,47 @@ class ModelServer:
         return number, chosen, chosen.faults[played] if played < len(chosen.faults) else None
 
 
+class Messages:
+    """Anthropic's format."""
+
+    def aside(self, path: str, body: Json | None) -> tuple[int, Json] | None:
+        return None if body is not None else (404, self.refusal(404, path))
+
+    def turns(self, body: Json) -> int:
+        return sum(message["role"] == "assistant" for message in body["messages"])
+
+    def opening(self, body: Json) -> str:
+        return json.dumps(body["messages"][0], ensure_ascii=False)
+
+    def problem(self, body: Json) -> str | None:
+        return check_request(body)
+
+    def refusal(self, status: int, message: str) -> Json:
+        return {"type": "error", "error": {"type": ERRORS.get(status, "api_error"), "message": message}}
+
+    def events(self, path: str, body: Json, number: int, chosen: Step) -> list[tuple[str, Json]]:
+        return [(event["type"], event) for event in _events(body, number, chosen)]
+
+    def whole(self, body: Json, number: int, chosen: Step) -> Json:
+        """A reply in one piece, for a request that wants no stream."""
+        streamed = list(_events(body, number, chosen))
+        message: Json = streamed[0]["message"]
+        content = [
+            block if block["type"] != "tool_use" else {"id": f"toolu_{number}_{index}", **block}
+            for index, block in enumerate(chosen.blocks)
+        ]
+        end = streamed[-2]
+        return message | {"content": content, "usage": message["usage"] | end["usage"]} | end["delta"]
+
+    def error(self, message: str) -> tuple[str, Json]:
+        return "error", {"type": "error", "error": {"type": message, "message": "Overloaded"}}
+
+    def closing(self) -> bytes:
+        return b""
+
+
 def check_request(body: Json) -> str | None:
-    """What the API would refuse a request for."""
+    """What the Messages API would refuse a request for."""
     messages = body["messages"]
     if not messages or messages[0]["role"] != "user":
         return "messages: first message must use the user role"
@@ -135,11 +207,17 @@ def check_request(body: Json) -> str | None:
         if not before["content"]:
             return "messages: content must not be empty"
         if before["role"] == "assistant":
-            asked = [block["id"] for block in before["content"] if block["type"] == "tool_use"]
-            given = [block["tool_use_id"] for block in after["content"] if block["type"] == "tool_result"]
+            asked = [block["id"] for block in _blocks(before) if block["type"] == "tool_use"]
+            given = [block["tool_use_id"] for block in _blocks(after) if block["type"] == "tool_result"]
             if sorted(asked) != sorted(given):
                 return f"tool_use ids were found without tool_result blocks immediately after: {asked} {given}"
     return None
+
+
+def _blocks(message: Json) -> list[Json]:
+    """A message's content, which may be given as a text alone."""
+    content = message["content"]
+    return [say(content)] if isinstance(content, str) else content
 
 
 class _Http(ThreadingHTTPServer):
@@ -157,10 +235,16 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Nothing is printed."""
 
+    def do_GET(self) -> None:
+        self._reply_aside(None)
+
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self._reply_aside(body):
+            return None
+        wire = self._model.wire
         number, chosen, fault = self._model.take(body, dict(self.headers))
-        problem = check_request(body)
+        problem = wire.problem(body)
         if problem is not None:
             return self._refuse(400, problem)
         if fault is None and chosen.delay:
@@ -171,15 +255,29 @@ class _Handler(BaseHTTPRequestHandler):
             self._model.closing.wait(fault.seconds)
             self.close_connection = True
             return None
+        if fault is None and isinstance(wire, Messages) and not body.get("stream"):
+            return self._answer(200, wire.whole(body, number, chosen))
         try:
-            self._stream(list(_events(body, number, chosen)), fault)
+            self._stream(wire.events(self._path, body, number, chosen), fault)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
         return None
 
+    @property
+    def _path(self) -> str:
+        return self.path.split("?")[0]
+
+    def _reply_aside(self, body: Json | None) -> bool:
+        found = self._model.wire.aside(self._path, body)
+        if found is not None:
+            self._answer(*found)
+        return found is not None
+
     def _refuse(self, status: int, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
-        error = {"type": "error", "error": {"type": ERRORS.get(status, "api_error"), "message": message}}
-        data = json.dumps(error).encode()
+        self._answer(status, self._model.wire.refusal(status, message), headers)
+
+    def _answer(self, status: int, answer: Json, headers: Sequence[tuple[str, str]] = ()) -> None:
+        data = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
@@ -188,24 +286,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _stream(self, events: list[Json], fault: Fault | None) -> None:
+    def _stream(self, events: list[tuple[str, Json]], fault: Fault | None) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         sent = events if fault is None else events[: max(3, len(events) - 3)]
-        for event in sent:
-            self._event(event["type"], json.dumps(event))
+        for name, event in sent:
+            self._event(name, json.dumps(event))
         if fault is not None and self._break(fault):
             return
-        self.wfile.write(b"0\r\n\r\n")
-        self.wfile.flush()
+        if fault is None and (last := self._model.wire.closing()):
+            self._chunk(last)
+        self._chunk(b"")
 
     def _break(self, fault: Fault) -> bool:
         """Fail in the middle; whether the connection is gone."""
         if fault.how == "error":
-            error = {"type": "error", "error": {"type": fault.message, "message": "Overloaded"}}
-            self._event("error", json.dumps(error))
+            name, error = self._model.wire.error(fault.message)
+            self._event(name, json.dumps(error))
         elif fault.how == "flood":
             while not self._model.closing.is_set():
                 self.wfile.write(b"100000\r\n" + b"x" * 0x100000 + b"\r\n")
@@ -224,8 +323,10 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _event(self, name: str, data: str) -> None:
-        block = f"event: {name}\ndata: {data}\n\n".encode()
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(block), block))
+        self._chunk(((f"event: {name}\n" if name else "") + f"data: {data}\n\n").encode())
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
 
     @property

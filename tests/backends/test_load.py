@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from gitsession import backends
-from gitsession.errors import NotYet, UnknownBackend
+from gitsession.errors import UnknownBackend
 
 
 def test_load_gives_a_fresh_object_each_time() -> None:
@@ -22,13 +22,6 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         backends.load("gpt")
     assert caught.value.exit_status == 2
     assert caught.value.hint == "backends: command, claude, claude-code, codex, gemini, opencode"
-
-
-@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini", "opencode"])
-def test_a_planned_backend_says_that_it_is_not_there_yet(name: str) -> None:
-    with pytest.raises(NotYet, match=f"'{name}' is not there yet") as caught:
-        backends.load(name)
-    assert caught.value.exit_status == 2
 
 
 def test_loading_the_command_backend_loads_no_library_of_others() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -119,6 +120,16 @@ def test_one_that_ignores_terminate_is_killed_and_its_child_ended(start: Start) 
     assert {facts.pid for facts in met} == {process.pid, *(child.pid for child in children)}
     assert process.wait() == -9
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_shell_is_ended_before_its_command(start: Start, tmp_path: Path) -> None:
+    """Else it goes on with what follows."""
+    for number in range(20):
+        shell = start("sh", "-c", f"sleep 60; : > {tmp_path}/late-{number}", PINABLE_SESSION_ID="sess_shells")
+        while not descendants_of(shell.pid):
+            time.sleep(0.005)
+    assert len(finish(ending("sess_shells"))) == 40
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_known_processes_are_ended_without_a_mark(start: Start) -> None:

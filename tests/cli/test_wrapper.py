@@ -34,7 +34,6 @@ from gitsession.store.sessions import SessionStore
         (["--backend", "clause"], "clause"),
         (["--backend", "claude", "--", "do", "it"], "'do' is left over"),
         (["--backend", "foo", "--", "./agent.sh"], "there is no backend 'foo'"),
-        (["--backend", "codex", "--", "./agent.sh"], "the backend 'codex' is not there yet"),
         (["--task", "b", "--task-file", "f"], "--task and --task-file cannot be given together"),
         (["--task-file", "not-there"], "cannot read the task file not-there: No such file or directory"),
         (["--session-id", "../x"], "'../x' cannot be a session id"),

@@ -416,7 +416,7 @@ def test_a_key_in_the_command_stays_out_of_git(desk: Desk) -> None:
 
 def test_a_new_record_is_what_the_format_says(desk: Desk) -> None:
     """Field for field, in the format's order, with nothing left to its defaults."""
-    request = RunRequest(desk.repo.path, files=("src/app.py",), command=("./agent.sh", "x"), priority=3, model="m")
-    doc = new_doc(request, "task", "s", Repo.discover(desk.repo.path), "command")
+    request = RunRequest(desk.repo.path, files=("src/app.py",), priority=3, model="m")
+    doc = new_doc(request, "task", "s", Repo.discover(desk.repo.path), "command", ("/bin/agent.sh", "x"))
     assert json.dumps(Session.model_validate(doc).model_dump(mode="json")) == json.dumps(doc)
-    assert doc["command"] == [str(desk.repo.path / "agent.sh"), "x"]
+    assert doc["command"] == ["/bin/agent.sh", "x"]

@@ -119,9 +119,16 @@ def _details(found: Inspection) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield "Repository", [(name, _value(value)) for name, value in session.repository.model_dump().items()]
     if session.command:
         yield "Command", [("program", one_line(session.command[0])), ("arguments", _value(session.command[1:]))]
+    if agents := (session.model_extra or {}).get("agents"):
+        yield "Agents' own sessions", [(one_line(str(one["agent"])), _agent(one)) for one in agents]
     skipped = {item.path: item.reason for one in session.checkpoints for item in one.skipped}
     if skipped:
         yield "Left out of checkpoints", [(safe_text(path), one_line(reason)) for path, reason in skipped.items()]
+
+
+def _agent(agent: Doc) -> str:
+    known = (agent.get("id"), agent.get("version"), agent.get("model"))
+    return one_line(", ".join(str(value) for value in known if value))
 
 
 def _value(value: Any) -> str:

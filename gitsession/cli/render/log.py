@@ -99,6 +99,13 @@ def _tokens(usage: dict[str, Any]) -> str:
     return f"{usage['input']:,} tokens in, {usage['output']:,} tokens out"
 
 
+def _tracked(entry: dict[str, Any]) -> str:
+    tracked = entry["tracked"]
+    calls = [call["tool"] for call in tracked["calls"]]
+    doing = f"runs {_some(calls)}" if calls else "works" if tracked["turn"] else "waits"
+    return one_line(f"{tracked['agent']} {doing}")
+
+
 _WORDS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "created": lambda entry: one_line(entry["session"]["task"]),
     "status": _status,
@@ -119,10 +126,19 @@ _WORDS: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "restore_planned": _restore_planned,
     "restore_done": _restore_done,
     "rewound": lambda entry: f"the conversation is back at {_place(entry['to'])}",
+    "agent": lambda entry: _agent(entry["agent"]),
+    "briefed": lambda entry: f"told what was done so far, in {len(entry['text']):,} characters",
     "settings": lambda entry: _anything(entry["values"]),
     "repaired": lambda entry: f"written anew from {_short(entry['source'])}; wrong was: {_some(entry['found'])}",
+    "prompted": lambda entry: _short(entry["text"]),
+    "tracked": _tracked,
     "pause_requested": lambda entry: f"by process {int(entry['pid'])}",
 }
+
+
+def _agent(agent: dict[str, Any]) -> str:
+    known = [agent.get("version"), f"with {agent['model']}" if agent.get("model") else None]
+    return one_line(" ".join([agent["agent"], *filter(None, known)]) + f", its session {agent['id']}")
 
 
 def _place(index: int | None) -> str:

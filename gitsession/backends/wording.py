@@ -1,0 +1,58 @@
+"""What an agent's program says, brought into one short line for a person, and into what can be relied upon.
+
+An agent's words are data of another program's, in versions that are not known yet: a field may be missing, or be
+something else than it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gitsession.secrets import without_secrets
+
+_WIDTH: Final = 100
+_REASON: Final = 300
+_ABOUT: Final = ("description", "command", "pattern", "query", "url", "name")
+_PATHS: Final = ("filePath", "file_path", "absolute_path", "notebook_path", "dir_path", "path")
+
+
+def table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number(value: Any) -> int:
+    """A count; nothing else is one."""
+    return value if type(value) is int and value > 0 else 0
+
+
+def what(given: Mapping[str, Any], worktree: Path) -> str:
+    """What a tool call with these arguments is about: a file, or what a command is for; never what is written."""
+    path = next((text(given[key]) for key in _PATHS if text(given.get(key))), None)
+    if path is not None:
+        inside = Path(path).is_absolute() and Path(path).is_relative_to(worktree)
+        return short(str(Path(path).relative_to(worktree)) if inside else path)
+    about = next((text(given[key]) for key in _ABOUT if text(given.get(key)).strip()), "")
+    return short(without_secrets(_first_line(about)))
+
+
+def short(words: str) -> str:
+    return _cut(words, _WIDTH)
+
+
+def reason(words: str) -> str:
+    return _cut(words, _REASON)
+
+
+def _cut(words: str, width: int) -> str:
+    line = " ".join(words.split())
+    return line if len(line) <= width else line[:width] + "…"
+
+
+def _first_line(words: str) -> str:
+    return next((line.strip() for line in words.splitlines() if line.strip()), "")

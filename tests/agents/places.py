@@ -1,0 +1,136 @@
+"""A place for a real agent to work in under ``codeagent-wrapper``: a repository, a home, a server with a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from agents import installed
+from backends.model_server import ModelServer, Step, Wire
+from support import GitRepo, program
+
+from gitsession.backends.processes import MARK
+from gitsession.store.sessions import SessionStore
+
+KEY = "sk-test-0123456789abcdef"
+TASK = "Improve the adder, please."
+PATIENCE = 90  # seconds; a run takes about five, on a machine that has nothing else to do
+
+
+class Place:
+    """``settle`` makes the agent's home for a server's address, and gives the variables the agent is to see."""
+
+    def __init__(
+        self, backend: str, wire: Wire, repo: GitRepo, home: Path, settle: Callable[[Path, str], dict[str, str]]
+    ) -> None:
+        self.backend = backend
+        self.repo = repo
+        self.home = home
+        self.store = home / ".pinable-agents"
+        self.more: dict[str, str] = {}
+        self._wire = wire
+        self._settle = settle
+        self.server: ModelServer | None = None
+        (home / "tmp").mkdir()
+
+    def serve(self, script: Sequence[Step] | Mapping[str, Sequence[Step]]) -> ModelServer:
+        self.server = ModelServer(script, self._wire)
+        return self.server.__enter__()
+
+    def close(self) -> None:
+        """Processes of the session that are left are ended, and counted as a mistake."""
+        if self.server is not None:
+            self.server.__exit__()
+        left = self.processes()
+        for process in left:
+            process.kill()
+        assert not left, "no process is left behind"
+
+    def path(self, name: str) -> str:
+        return str(self.repo.path / name)
+
+    def environment(self) -> dict[str, str]:
+        assert self.server is not None
+        return installed.environment(
+            self.home,
+            GIT_CONFIG_GLOBAL=os.environ["GIT_CONFIG_GLOBAL"],
+            PINABLE_CHECKPOINT__SETTLE="60s",
+            TMPDIR=str(self.home / "tmp"),
+            PWD="/",
+            **self._settle(self.home, self.server.url),
+            **self.more,
+        )
+
+    def begin(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        return self.run(*self._beginning(), *flags)
+
+    def go_on(self, *flags: str) -> subprocess.CompletedProcess[str]:
+        """From a directory that is not the session's."""
+        return self.run("--session-id", "one", *flags, cwd=self.home)
+
+    def run(self, *flags: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program("codeagent-wrapper"), *flags],
+            cwd=cwd or self.repo.path,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+    def start(self, *flags: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [program("codeagent-wrapper"), *self._beginning(), *flags],
+            cwd=self.repo.path,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _beginning(self) -> list[str]:
+        return ["--backend", self.backend, "--task", TASK, "--session-id", "one"]
+
+    def read(self, session: str = "one") -> dict[str, Any]:
+        return SessionStore(self.store).read(session)
+
+    def told(self, request: int = -1) -> str:
+        """A request to the model, as JSON."""
+        assert self.server is not None
+        return json.dumps(self.server.requests[request], ensure_ascii=False)
+
+    def processes(self) -> list[psutil.Process]:
+        """Living processes of the session, other than zombies."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                environment = process.environ()
+                zombie = process.status() == psutil.STATUS_ZOMBIE
+            except (psutil.Error, OSError):
+                continue
+            if not zombie and (environment.get(MARK), environment.get("PINABLE_HOME")) == ("one", str(self.store)):
+                found.append(process)
+        return found
+
+    def assert_private(self) -> None:
+        """The key is nowhere in what we keep, and nobody else can read any of it."""
+        kept = [self.store, *self.store.rglob("*")]
+        assert not any(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) for path in kept)
+        assert not any(KEY in path.read_text("utf-8", "replace") for path in kept if path.is_file())
+        assert KEY.encode() not in self.repo.git_bytes("cat-file", "--batch-all-objects", "--batch")
+
+    def assert_nobody_else_sees(self, listing: str, flag: str) -> None:
+        """In a list of processes (``ps -eo args``) the agent's has neither the key nor the task."""
+        agents = [line for line in listing.splitlines() if flag in line and "codeagent-wrapper" not in line]
+        assert agents
+        assert KEY not in listing
+        assert not any(TASK in line for line in agents)

@@ -1,0 +1,419 @@
+"""The real Claude Code under ``codeagent-wrapper``, against a server on loopback that plays a script.
+
+Skipped where it is not installed (``agents/installed.py``); what it said is replayed in every run
+(``backends/test_claude_code.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from agents import installed
+from backends.model_server import Fault, ModelServer, Step, call, say, step, wait_for
+from support import GitRepo, program
+
+from gitsession.backends.processes import MARK
+from gitsession.store import natives
+from gitsession.store.sessions import SessionStore
+
+KEY = "sk-test-0123456789abcdef"
+TASK = "Improve the adder, please."
+OUTER = {"CLAUDECODE": "1", "CLAUDE_CODE_CHILD_SESSION": "1", "CLAUDE_CODE_SESSION_ID": "outer", "AI_AGENT": "outer"}
+pytestmark = installed.needed("claude-code")
+
+
+class PacedServer(ModelServer):
+    """A model that is slower than a checkpoint, as real ones are: each call of a tool has its own before it goes on."""
+
+    def __init__(self, script: Sequence[Step], checkpoints: Callable[[], int]) -> None:
+        super().__init__(script)
+        self._checkpoints = checkpoints
+
+    def take(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Step, Fault | None]:
+        said = [block for message in body["messages"] if message["role"] == "assistant" for block in message["content"]]
+        calls = sum(block["type"] == "tool_use" and block["name"] != "Read" for block in said)
+        wait_for(lambda: self._checkpoints() >= calls, 60)
+        return super().take(body, headers)
+
+
+class Place:
+    """A repository, Claude Code's own home, and a server between which the program is run."""
+
+    def __init__(self, repo: GitRepo, home: Path) -> None:
+        self.repo = repo
+        self.home = home
+        self.store = home / ".pinable-agents"
+        self.server: ModelServer | None = None
+        self.started: subprocess.Popen[str] | None = None
+
+    def serve(self, *script: Step, paced: bool = False) -> ModelServer:
+        self.close()
+        self.server = PacedServer(script, self.checkpoints) if paced else ModelServer(script)
+        return self.server.__enter__()
+
+    def close(self) -> None:
+        if self.server is not None:
+            self.server.__exit__()
+
+    def path(self, name: str) -> str:
+        return str(self.repo.path / name)
+
+    def environment(self) -> dict[str, str]:
+        assert self.server is not None
+        return installed.environment(
+            self.home,
+            ANTHROPIC_BASE_URL=self.server.url,
+            ANTHROPIC_API_KEY=KEY,
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            CLAUDE_CODE_MAX_RETRIES="1",
+            GIT_CONFIG_GLOBAL=os.environ["GIT_CONFIG_GLOBAL"],
+            PINABLE_CHECKPOINT__SETTLE="60s",
+            **OUTER,
+        )
+
+    def run(self, *flags: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program("codeagent-wrapper"), *flags],
+            cwd=cwd or self.repo.path,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def begin(self, *flags: str, task: str = TASK, session: str = "one") -> subprocess.CompletedProcess[str]:
+        return self.run("--backend", "claude-code", "--task", task, "--session-id", session, *flags)
+
+    def start(self, *flags: str) -> subprocess.Popen[str]:
+        begin = ("--backend", "claude-code", "--task", TASK, "--session-id", "one")
+        self.started = subprocess.Popen(
+            [program("codeagent-wrapper"), *begin, *flags],
+            cwd=self.repo.path,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        return self.started
+
+    def doc(self, session: str = "one") -> dict[str, Any]:
+        return SessionStore(self.store).read(session)
+
+    def checkpoints(self) -> int:
+        return len(self.doc()["checkpoints"])
+
+    def conversation(self, request: int = -1) -> str:
+        """A request's messages as JSON."""
+        assert self.server is not None
+        return json.dumps(self.server.requests[request]["messages"], ensure_ascii=False)
+
+    def processes(self, session: str = "one") -> list[psutil.Process]:
+        """Living processes of a session, other than zombies."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                environment = process.environ()
+                zombie = process.status() == psutil.STATUS_ZOMBIE
+            except (psutil.Error, OSError):
+                continue
+            if not zombie and (environment.get(MARK), environment.get("PINABLE_HOME")) == (session, str(self.store)):
+                found.append(process)
+        return found
+
+
+@pytest.fixture
+def place(repo: GitRepo, seal: Path) -> Iterator[Place]:
+    made = Place(repo, seal)
+    yield made
+    made.close()
+    if made.started is not None and made.started.poll() is None:
+        made.started.kill()
+        made.started.communicate()
+    left = made.processes()
+    for process in left:
+        process.kill()
+    assert not left, "no process is left behind"
+
+
+def edits(place: Place) -> list[Step]:
+    """Three edits, one of them by a command that fails."""
+    command = "ps -eo args > ps.txt; env > env.txt; echo two >> a.txt; false"
+    old, new = "return a + b", "return b + a"
+    return [
+        step(say("I look first."), call("Write", file_path=place.path("a.txt"), content="one\n")),
+        step(call("Read", file_path=place.path("src/util.py"))),
+        step(call("Edit", file_path=place.path("src/util.py"), old_string=old, new_string=new)),
+        step(call("Bash", command=command, description="Append")),
+        step(say("All is well.")),
+    ]
+
+
+def test_it_creates_edits_and_runs_commands(place: Place) -> None:
+    place.serve(*edits(place), paced=True)
+    before = place.repo.user_state()
+    done = place.begin("--allow-commands", "--", "--append-system-prompt", "Be brief.")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[: lines.index("Session completed: one")] == [
+        "Session created: one",
+        "I look first.",
+        "[Write] a.txt",
+        "[Checkpoint 0] Saved Write: a.txt",
+        "[Read] src/util.py",
+        "[Edit] src/util.py",
+        "[Checkpoint 1] Saved Edit: src/util.py",
+        "[Bash] Append",
+        "[Checkpoint 2] Saved Bash: Append",
+        "All is well.",
+        "",
+    ]
+    assert place.repo.user_state() == before
+    tip = "refs/pinable/one"
+    assert place.repo.git("show", f"{tip}:a.txt") == "one\ntwo"
+    assert place.repo.git("show", f"{tip}~1:a.txt") == "one"
+    assert "b + a" in place.repo.git("show", f"{tip}~1:src/util.py")
+    assert "a + b" in place.repo.git("show", f"{tip}~2:src/util.py")
+
+    doc = place.doc()
+    [agent] = doc["agents"]
+    assert (agent["agent"], agent["version"], agent["directory"]) == ("claude-code", "2.1.197", str(place.repo.path))
+    assert agent["model"].startswith("claude-")
+    assert Path(agent["transcript"]).is_file()
+    assert natives.find(place.store, "claude-code", agent["id"]) == "one"
+    assert doc["cost"]["total_tokens"] == 5 * 6034
+    assert doc["cost"]["estimated_cost_usd"] > 0
+    first = doc["checkpoints"][0]["tokens_used"]
+    assert first["input"] in (0, 6000), "a tool may be quicker than the end of the reply that calls it"
+    assert doc["runs"][-1]["said"] == "All is well."
+
+    environment = (place.repo.path / "env.txt").read_text()
+    assert f"{MARK}=one\n" in environment
+    assert "=outer\n" not in environment
+    arguments = (place.repo.path / "ps.txt").read_text()
+    assert "stream-json" in arguments
+    assert KEY not in arguments
+    claudes = [line for line in arguments.splitlines() if "stream-json" in line]
+    assert not any(TASK in line for line in claudes), "the wrapper's own arguments are the user's"
+    assert_private(place)
+
+
+def assert_private(place: Place) -> None:
+    """The key is nowhere in what we keep, and nobody else can read any of it."""
+    assert all(
+        not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) for path in [place.store, *place.store.rglob("*")]
+    )
+    assert not any(KEY in path.read_text("utf-8", "replace") for path in place.store.rglob("*") if path.is_file())
+    objects = place.repo.git_bytes("cat-file", "--batch-all-objects", "--batch")
+    assert objects.count(KEY.encode()) == (place.repo.path / "env.txt").read_bytes().count(KEY.encode())
+
+
+def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Place) -> None:
+    server = place.serve(
+        step(call("Bash", command="make > made.txt 2>&1", description="Build")),
+        step(say("I could not build.")),
+        step(call("Bash", command="echo made > made.txt", description="Build")),
+        step(say("Built.")),
+    )
+    denied = place.begin()
+    assert denied.returncode == 3
+    reason = "Claude Code was not allowed to use Bash; --allow-commands allows it"
+    assert reason in denied.stdout
+    assert (place.doc()["status"], place.doc()["pause_reason"]) == ("paused", reason)
+    model = place.doc()["agents"][0]["model"]
+    elsewhere = place.home / "elsewhere"
+    elsewhere.mkdir()
+    done = place.run("--session-id", "one", "--allow-commands", cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert server.steps == [0, 1, 2, 3]
+    assert "I could not build." in place.conversation()
+    assert "The run was interrupted. Go on with the task" in place.conversation()
+    assert place.repo.git("show", "refs/pinable/one:made.txt") == "made"
+    doc = place.doc()
+    assert [agent["model"] for agent in doc["agents"]] == [model]
+    assert doc["cost"]["total_tokens"] == 4 * 6034
+
+
+FAULTS = [
+    (401, 1, "Failed to authenticate. API Error: 401 scripted"),
+    (529, 3, "API Error: 529 scripted."),
+    (500, 3, "API Error: 500 scripted."),
+    ("end", 3, "the model's reply broke off"),
+    ("error", 3, "API Error: Overloaded"),
+]
+
+
+def test_failures_of_the_api_are_no_success_and_can_be_gone_on_from(place: Place) -> None:
+    write = call("Write", file_path=place.path("a.txt"), content="one\n")
+    server = place.serve()
+    for number, (fault, status, reason) in enumerate(FAULTS):
+        broken = Fault(status=fault) if isinstance(fault, int) else Fault(how=fault, message="overloaded_error")
+        server.forget()
+        server.scripts[""] = [step(say("I begin."), write, faults=(broken,) * 2)] * 9
+        failed = place.run("--session-id", "one") if number else place.begin()
+        assert failed.returncode == status, failed.stdout
+        assert reason in failed.stdout
+        assert place.doc()["pause_reason"].startswith(reason)
+    server.scripts[""] = [step(write)] * (server.steps[-1] + 2) + [step(say("Done."))]
+    again = place.run("--session-id", "one")
+    assert again.returncode == 0, again.stderr
+    assert place.repo.git("show", "refs/pinable/one:a.txt") == "one"
+    assert len(place.doc()["agents"]) == 1
+
+
+def test_a_stream_that_is_cut_before_it_said_anything_is_asked_for_again_by_claude_itself(place: Place) -> None:
+    write = call("Write", file_path=place.path("a.txt"), content="one\n")
+    place.serve(step(write, faults=(Fault(how="reset"),)), step(say("Done.")))
+    done = place.begin()
+    assert done.returncode == 0, done.stderr
+    assert place.repo.git("show", "refs/pinable/one:a.txt") == "one"
+    assert place.doc()["cost"]["total_tokens"] == 2 * 6034
+
+
+def test_limits_end_the_run(place: Place) -> None:
+    server = place.serve(*edits(place))
+    turns = place.begin("--max-turns", "1")
+    assert turns.returncode == 3
+    assert "the limit of replies (--max-turns) is reached" in turns.stdout
+    cost = place.run("--session-id", "one", "--max-cost", "0.02")
+    assert cost.returncode == 3
+    assert "the limit of --max-cost is reached" in cost.stdout
+    spent = place.doc()["cost"]
+    assert spent["total_tokens"] == len(server.requests) * 6034
+    assert spent["estimated_cost_usd"] == pytest.approx(len(server.requests) * 0.01385)
+    count = len(server.requests)
+    assert place.run("--session-id", "one", "--max-cost", "0.02").returncode == 3
+    assert len(server.requests) == count, "nothing is asked for when all is spent"
+
+
+WAITS = "touch started; sleep 50; echo late > late.txt"
+
+
+def waiting(place: Place) -> list[Step]:
+    """An edit, and a command that does not come to an end."""
+    return [
+        step(call("Write", file_path=place.path("a.txt"), content="one\n")),
+        step(call("Bash", command=WAITS, description="Wait")),
+        step(say("Done.")),
+        step(say("Done.")),
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Place, number: signal.Signals) -> None:
+    server = place.serve(*waiting(place))
+    process = place.start("--allow-commands")
+    wait_for((place.repo.path / "started").exists, 60)
+    os.kill(process.pid, number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Session paused: one" in out
+    assert not place.processes()
+    assert place.doc()["cost"]["total_tokens"] == 2 * 6034
+    server.scripts[""] = [step(say("Done."))]
+    again = place.run("--session-id", "one")
+    assert again.returncode == 0, again.stderr
+    assert "a.txt" in place.conversation()
+    assert not (place.repo.path / "late.txt").exists()
+    assert len(place.doc()["agents"]) == 1
+
+
+def test_it_is_interrupted_in_the_middle_of_a_reply(place: Place) -> None:
+    stalled = Fault(how="stall", seconds=30)
+    server = place.serve(step(say("I begin."), call("Read", file_path=place.path("README.md")), faults=(stalled,)))
+    process = place.start()
+    wait_for(lambda: server.requests, 60)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["Session created: one\n", "I begin.\n"]
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    server.scripts[""] = [step(say("Done."))]
+    again = place.run("--session-id", "one")
+    assert again.returncode == 0, again.stderr
+    assert len(place.doc()["agents"]) == 1
+
+
+def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None:
+    server = place.serve(*waiting(place))
+    process = place.start("--allow-commands")
+    wait_for((place.repo.path / "started").exists, 60)
+    wait_for(lambda: place.doc()["cost"]["total_tokens"] == 2 * 6034, 60)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert any("sleep" in left.name() for left in place.processes())
+    again = place.run("--session-id", "one")
+    assert again.returncode == 0, again.stderr
+    assert not place.processes()
+    assert not (place.repo.path / "late.txt").exists()
+    assert server.steps[:2] == [0, 1]
+    assert "File created successfully" in place.conversation()
+    doc = place.doc()
+    assert len(doc["agents"]) == 1
+    assert doc["cost"]["total_tokens"] == len(server.requests) * 6034, "what the killed run had spent is not lost"
+    assert doc["checkpoints"][0]["call"] == "toolu_0_0"
+
+
+def test_a_session_that_claude_has_lost_begins_anew_with_what_was_done(place: Place) -> None:
+    server = place.serve(step(call("Write", file_path=place.path("a.txt"), content="one\n")), step(say("Half done.")))
+    assert place.begin("--max-turns", "1").returncode == 3
+    for record in (place.home / ".claude" / "projects").rglob("*.jsonl"):
+        record.unlink()
+    server.forget()
+    server.scripts[""] = [step(say("Done."))]
+    again = place.run("--session-id", "one")
+    assert again.returncode == 0, again.stderr
+    assert "cannot go on with its session" in again.stderr
+    assert "added a.txt" in place.conversation()
+    assert len(place.doc()["agents"]) == 2
+
+
+def test_a_long_prompt_arrives_whole(place: Place) -> None:
+    server = place.serve(step(say("Read.")))
+    text = "".join(f"{number} über alles\n" for number in range(18_000))
+    assert len(text.encode()) > 300_000
+    file = place.home / "task.txt"
+    file.write_text(text)
+    done = place.run("--backend", "claude-code", "--task-file", str(file), "--session-id", "one")
+    assert done.returncode == 0, done.stderr
+    assert json.dumps(text.strip(), ensure_ascii=False)[1:-1] in place.conversation()
+    assert len(server.requests) == 1
+
+
+def test_going_back_takes_files_and_conversation_along(place: Place) -> None:
+    def write(number: int, content: str) -> Step:
+        block = call("Write", file_path=place.path(f"{number}.txt"), content=content)
+        return step(say(f"Step {number}."), {**block, "id": f"toolu_{content}_{number}"})
+
+    server = place.serve(*(write(number, "old") for number in range(3)), step(say("End.")), paced=True)
+    assert place.begin("--max-turns", "3").returncode == 3
+    [before] = place.doc()["agents"]
+    server.scripts[""] = [step(say("?")), write(1, "new"), step(say("Better."))]
+    back = place.run("--session-id", "one", "--restore-checkpoint", "0", "--max-turns", "1")
+    assert back.returncode == 3, back.stderr
+    assert "claude-code goes on from its conversation as it was at checkpoint 0" in back.stderr
+    known = place.conversation()
+    assert "Step 0." in known
+    assert "Step 1." not in known
+    assert "The files and this conversation were put back to here." in known
+    assert (place.repo.path / "1.txt").read_text() == "new"
+    assert not (place.repo.path / "2.txt").exists()
+    forked = place.doc()["agents"]
+    assert forked[0]["id"] == before["id"]
+    assert len(forked) == 2
+    done = place.run("--session-id", "one")
+    assert done.returncode == 0, done.stderr
+    assert "Step 1." in place.conversation()
+    assert "Step 2." not in place.conversation()
+    assert len(place.doc()["agents"]) == 2
