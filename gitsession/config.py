@@ -58,6 +58,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def switch(text: str) -> bool:
+    """``true`` or ``false``; ``BadValue`` otherwise."""
+    spelled = text.strip().lower()
+    if spelled not in ("true", "false"):
+        raise BadValue(f"{text!r} is neither true nor false", hint="write it like true")
+    return spelled == "true"
+
+
 def patterns(text: str) -> tuple[str, ...]:
     """Ignore patterns, one a line or between commas; ``BadValue`` for one that would take an exclusion back."""
     found = tuple(part.strip() for part in re.split(r"[,\n]", text) if part.strip())
@@ -96,6 +104,8 @@ class Settings:
     """Days after which a completed session goes to the trash by itself; 0: never."""
     session_trash_days: int = 14
     """Days after which what is in the trash is removed for good; 0: never."""
+    transcripts_keep: bool = False
+    """Whether what is said in an agent whose hooks feed a session is kept, redacted."""
     workflow: str = "do"
     """The phases that a task goes through."""
 
@@ -110,9 +120,10 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "claude_max_retries": count,
     "session_auto_cleanup_days": count,
     "session_trash_days": count,
+    "transcripts_keep": switch,
     "workflow": workflow,
 }
-_TABLES = ("checkpoint", "capture", "stop", "claude", "session")
+_TABLES = ("checkpoint", "capture", "stop", "claude", "session", "transcripts")
 
 
 FIELDS = tuple(field.name for field in fields(Settings))
@@ -142,6 +153,8 @@ def field_of(key: str) -> str:
 
 def text_of(value: Any) -> str:
     """A value of a file as ``parse`` takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -160,7 +173,19 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
             settings = _with(settings, field, environ[variable], f"${variable}")
         elif field in filed:
             settings = _with(settings, field, text_of(filed[field]), str(home / "config.toml"))
+    _refuse_unknown(environ)
     return settings
+
+
+def _refuse_unknown(environ: Mapping[str, str]) -> None:
+    """``BadValue`` for a variable that is named like a setting's and is none's: it would do nothing, unnoticed."""
+    known = {variable_of(field) for field in FIELDS}
+    for variable in environ:
+        if variable.startswith("PINABLE_") and "__" in variable and variable not in known:
+            try:
+                field_of(variable.removeprefix("PINABLE_").replace("__", ".").lower())
+            except BadValue as error:
+                raise BadValue(f"${variable}: {error}", hint=error.hint) from None
 
 
 def in_repository(settings: Settings, worktree: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -214,14 +239,16 @@ def from_file(path: Path) -> dict[str, Any]:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise BadValue(f"cannot read {path}: {error.strerror}", hint="check its permissions and its owner") from None
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadValue(f"cannot read {path}: {error}", hint="repair or remove the file") from None
     except RecursionError:

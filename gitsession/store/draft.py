@@ -10,6 +10,7 @@ from gitsession.clock import timestamp
 from gitsession.errors import IllegalTransition, StoreError
 from gitsession.lifecycle import Doc, Entry
 from gitsession.store.files import write_atomic
+from gitsession.store.index import touch
 from gitsession.store.journal import Journal, decode, encode
 from gitsession.store.record import serialize
 from gitsession.store.state import State
@@ -57,6 +58,8 @@ class Draft:
         except IllegalTransition:
             self.failed = False
             raise
+        if self.doc["status"] == lifecycle.COMPLETED:
+            touch(self._path)
         self.doc["journal"]["offset"] = self._journal.append(line, self._state.end)
         self.failed = False
         self._logged = True

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ENV = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+ENV.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled once, by pip or at the first start
 for name in ("AUTHOR", "COMMITTER"):
     ENV[f"GIT_{name}_NAME"] = "bench"
     ENV[f"GIT_{name}_EMAIL"] = "bench@localhost"

@@ -46,6 +46,14 @@ def test_an_unknown_key_is_refused(command: list[str], pinable_home: Path) -> No
     assert not pinable_home.exists()
 
 
+def test_a_variable_that_names_no_setting_is_refused(repo: GitRepo) -> None:
+    env = {"PINABLE_SESION__TRASH_DAYS": "3"}
+    done = run_cli("codeagent-wrapper", "--task", "t", "--", "true", cwd=repo.path, env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "$PINABLE_SESION__TRASH_DAYS: there is no setting 'sesion.trash_days'" in done.stderr
+    assert "did you mean session.trash_days?" in done.stderr
+
+
 def test_the_path_and_the_editor(pinable_home: Path, tmp_path: Path) -> None:
     assert run_cli(*CONFIG, "path").stdout == f"{pinable_home}/config.toml\n"
     editor = tmp_path / "editor"

@@ -7,6 +7,7 @@ import marshal
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from store.conftest import Start
 from gitsession import SessionStore
 from gitsession.store import index
 from gitsession.store import sessions as module
+from gitsession.store.draft import SMALL
+from gitsession.store.owner import boot_id
 
 MANY = 40  # enough for an index to pay
 
@@ -89,6 +92,45 @@ def test_a_journal_alone_is_enough(many: SessionStore) -> None:
     with journal.path.open("ab") as file:
         file.write(json.dumps(entry).encode() + b"\n")
     assert tasks(many)["s001"] == "from the journal"
+
+
+def test_of_a_completed_session_the_session_file_is_enough(many: SessionStore, reads: list[str]) -> None:
+    """Also where the record is so large that an entry does not write it anew, and the writer dies after the entry."""
+    for name in ("s001", "s002"):
+        with many.edit(name) as draft:
+            draft.log("status", to="running")
+            draft.log("status", to="completed")
+            draft.log("settings", values={"large": "x" * 2 * SMALL})
+    tasks(many)
+    with many.edit("s001") as draft:
+        draft.log("settings", values={"task": "said to the journal alone"})
+    with suppress(KeyError), many.edit("s002") as draft:
+        draft.log("settings", values={"task": "and no more"})
+        raise KeyError
+    reads.clear()
+    found = tasks(many)
+    assert (found["s001"], found["s002"]) == ("said to the journal alone", "and no more")
+    assert set(reads) == {"s001", "s002"}
+    assert "said to" not in (many.sessions_dir / "s001.json").read_text()
+
+
+def test_a_completed_session_s_journal_is_missed(many: SessionStore, reads: list[str]) -> None:
+    with many.edit("s001") as draft:
+        draft.log("status", to="running")
+        draft.log("status", to="completed")
+    tasks(many)
+    reads.clear()
+    (many.sessions_dir / "s001.journal").unlink()
+    tasks(many)
+    assert reads == ["s001"]
+
+
+def test_another_boot_ends_it(many: SessionStore, reads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks(many)
+    monkeypatch.setattr(index, "_HEADER", index._HEADER.replace(str(boot_id()).encode(), b"another boot"))
+    reads.clear()
+    tasks(many)
+    assert len(reads) == MANY
 
 
 def test_what_was_just_written_is_not_trusted(many: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gitsession.cli.render.out import columns, write, write_now
 from gitsession.cli.render.table import from_columns, table
-from gitsession.cli.render.text import one_line, safe_text, safe_texts
-from gitsession.cli.render.units import age
+from gitsession.cli.render.text import one_line, one_lines, safe_text, safe_texts
+from gitsession.cli.render.units import age, ages
 
 if TYPE_CHECKING:
     from gitsession.store.summaries import Summary
@@ -38,8 +38,8 @@ def draw(sessions: Sequence[Summary], now: float) -> None:
         safe_texts([GONE if one.status == "running" and not one.alive else status(one) for one in sessions]),
         safe_texts([one.backend or "-" for one in sessions]),
         [progress(one.checkpoint_index, one.files_count) for one in sessions],
-        [age(one.created_at, now) for one in sessions],
-        [_subject(one) for one in sessions],
+        ages((one.created_at for one in sessions), now),
+        _subjects(sessions),
     )
     write("\n".join(from_columns(_HEADER, cells, columns())))
 
@@ -92,6 +92,12 @@ def progress(checkpoint: int | None, files: int) -> str:
     if checkpoint is None:
         return "-"
     return f"{checkpoint}/{files}" if files else str(checkpoint)
+
+
+def _subjects(sessions: Sequence[Summary]) -> Sequence[str]:
+    if any(one.problem is not None for one in sessions):
+        return [_subject(one) for one in sessions]
+    return one_lines([one.task for one in sessions])
 
 
 def _subject(session: Summary) -> str:

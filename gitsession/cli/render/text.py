@@ -37,6 +37,15 @@ def one_line(text: str) -> str:
     return safe_text(" ".join(text.split()))
 
 
+def one_lines(texts: Sequence[str]) -> Sequence[str]:
+    """``one_line`` of each, quick for thousands that are such lines already."""
+    joined = "|".join(texts)
+    # Printable white space is the space alone.
+    if joined.isprintable() and not any(run in f"|{joined}|" for run in ("  ", "| ", " |")):
+        return texts
+    return [*map(one_line, texts)]
+
+
 def width(text: str) -> int:
     """How many terminal cells ``text`` takes: two for a wide character, none for a combining one."""
     if text.isascii():

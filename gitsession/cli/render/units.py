@@ -5,6 +5,7 @@ Times of day are local, or UTC where ``show_utc`` was called; JSON output keeps 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
@@ -23,14 +24,28 @@ def duration(seconds: float) -> str:
 
 def age(moment: str, now: float) -> str:
     """How long before ``now`` (Unix seconds) a recorded moment was, in its largest unit; ``-`` if there is none."""
-    try:
-        seconds = max(0, int(now - datetime.fromisoformat(moment).timestamp()))
-    except (ValueError, TypeError):
-        return "-"
-    for name, size in _UNITS:
-        if seconds >= size:
-            return f"{seconds // size}{name}"
-    return "0s"
+    return ages([moment], now)[0]
+
+
+def ages(moments: Iterable[str], now: float) -> list[str]:
+    """``age`` of each, quick for thousands."""
+    here, parse = datetime.fromtimestamp(now, UTC), datetime.fromisoformat
+    found = []
+    for moment in moments:
+        try:
+            since = here - parse(moment)
+        except (ValueError, TypeError):  # no moment, or one without its zone
+            found.append("-")
+            continue
+        days, seconds = since.days, since.seconds
+        if days > 0:
+            found.append(f"{days}d")
+        elif days < 0 or seconds == 0:
+            found.append("0s")
+        else:
+            name, size = next(unit for unit in _UNITS if seconds >= unit[1])
+            found.append(f"{seconds // size}{name}")
+    return found
 
 
 _zone: tzinfo | None = None  # None: the local one

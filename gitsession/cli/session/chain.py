@@ -137,7 +137,7 @@ def run(name: str, task_file: Path | None, cmd: tuple[str, ...], as_json: bool, 
         if as_json:
             write_json({**render.as_object(_status(store, name)), "runs": told.runs})
     if not as_json:
-        write("\n".join(["", *_status_lines(store, name)]))
+        write("\n".join([*([""] if outcomes else []), *_status_lines(store, name)]))
     return outcomes[-1].exit_status if outcomes else 0
 
 

@@ -68,6 +68,8 @@ def command(sort: str, reverse: bool, limit: int | None, watch: bool, as_json: b
         listing.draw(shown, time.time())
     elif not everything:
         note(one_line(f"no sessions in {store.sessions_dir}"))
+    else:
+        note(f"no session fits; there are {len(everything):,} of other kinds")
     _tell_unreadable(everything, shown)
 
 

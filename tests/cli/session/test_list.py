@@ -57,6 +57,12 @@ def test_filters_and_order(three: None, arguments: list[str], expected: list[str
     assert ids(*arguments) == expected
 
 
+def test_nothing_that_fits_is_said(three: None) -> None:
+    done = run_cli("pinable-agents", "session", "list", "--repo", "/nowhere")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "no session fits; there are 3 of other kinds\n"
+
+
 def test_a_line_says_what_a_person_wants(make_session: MakeSession) -> None:
     make_session()
     make_session("bare", checkpoints=[], files=[], created_at="2020-01-01T00:00:00Z", task="two\nlines")
