@@ -34,7 +34,8 @@ from typing import Final
 import gitsession
 from gitsession.errors import BadValue, ConflictError, RepositoryError
 from gitsession.git.repo import Repo, scrubbed_environment, version
-from gitsession.githook import ANSWER, CHECK
+from gitsession.githook import ANSWER
+from gitsession.verbs import drycall
 
 NAMES: Final = (
     "prepare-commit-msg", "commit-msg", "post-commit", "post-rewrite", "post-checkout", "post-merge", "pre-push",
@@ -53,7 +54,6 @@ _LEFTHOOK_CONFIG: Final = tuple(
 )
 _CONFIG_HOOKS: Final = (2, 54)  # the git that knows hooks in its configuration
 _HOOK_RUN: Final = (2, 36)  # the git that has ``git hook run``
-_PATIENCE: Final = 20  # seconds that a dry call may take
 _WITH_INPUT: Final = ("post-rewrite", "pre-push")
 
 
@@ -252,7 +252,7 @@ def _is_private(repo: Repo, directory: Path) -> bool:
     relative = directory.relative_to(repo.worktree).as_posix()
     if _run_git(["ls-files", "-z", "--", relative], repo.worktree):
         return False
-    return _run_git(["check-ignore", "--quiet", f"{relative}/"], repo.worktree) is not None
+    return _run_git(["--no-literal-pathspecs", "check-ignore", "--quiet", f"{relative}/"], repo.worktree) is not None
 
 
 def _notes(site: _Site) -> tuple[str, ...]:
@@ -514,27 +514,16 @@ def _dry_call(repo: Repo, name: str, place: Path, *, through_git: bool) -> str |
     too.
     """
     asks_git = through_git and _HOOK_RUN <= version() < _CONFIG_HOOKS
-    command = ["git", "hook", "run", name] if asks_git else [str(place)]
-    environment = scrubbed_environment() | {CHECK: "1"}
-    try:
-        done = subprocess.run(
-            command,
-            cwd=repo.worktree,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PATIENCE,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it cannot be run: {error}"
-    if f"{ANSWER} {name} ".encode() in done.stdout + done.stderr:
+    reply = drycall.call(["git", "hook", "run", name] if asks_git else [str(place)], repo.worktree)
+    if reply.failure is not None:
+        return reply.failure
+    if f"{ANSWER} {name} " in reply.output:
         return None
-    said = (done.stderr + done.stdout).decode("utf-8", "replace").strip().splitlines()
     python = shlex.split(_value(place, "python") or "''")[0]
     if not os.access(python, os.X_OK):
         return f"the Python it was installed with is gone ({python}): pinable-agents hooks install"
-    return f"it does not answer{': ' + said[-1] if said else ''}: pinable-agents hooks install"
+    said = f": {reply.last_line}" if reply.last_line else ""
+    return f"it does not answer{said}: pinable-agents hooks install"
 
 
 def _value(place: Path, key: str) -> str:

@@ -331,9 +331,9 @@ def test_a_large_untracked_file_is_read_once(repo: GitRepo, session: Session, mo
     reads = []
     add_file = Objects.add_file
 
-    def count(self: Objects, fd: int, size: int) -> str:
+    def count(self: Objects, fd: int, size: int, held: str | None = None) -> str:
         reads.append(size)
-        return add_file(self, fd, size)
+        return add_file(self, fd, size, held)
 
     monkeypatch.setattr(Objects, "add_file", count)
     repo.write("large", os.urandom(9_000_000))

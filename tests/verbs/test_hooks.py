@@ -209,6 +209,16 @@ def test_a_directory_of_the_working_tree_is_not_changed(repo: GitRepo) -> None:
     assert repo.at("../said").read_text() == "shared\nshared\n"
 
 
+def test_a_directory_of_the_working_tree_that_git_ignores_is_the_person_s_own(repo: GitRepo) -> None:
+    repo.write("hooks/post-commit", "#!/bin/sh\nexit 0\n", mode=0o755)
+    repo.write(".gitignore", "/hooks/\n")
+    repo.git("config", "core.hooksPath", "hooks")
+    hooks.install(repo.path)
+    assert states(repo) == {"runs"}
+    hooks.uninstall(repo.path)
+    assert repo.at("hooks/post-commit").read_text() == "#!/bin/sh\nexit 0\n"
+
+
 def test_everywhere_by_template(repo: GitRepo, pinable_home: Path, tmp_path: Path) -> None:
     config = Path(os.environ["GIT_CONFIG_GLOBAL"])
     before = config.read_bytes()
