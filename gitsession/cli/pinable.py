@@ -13,6 +13,10 @@ _COMMANDS = {
     "demo": ("gitsession.cli.demo:demo", "The worked example, for real and offline."),
     "config": ("gitsession.cli.config:group", "Read and write settings."),
     "hooks": ("gitsession.cli.hooks:group", "Link commits to sessions by git hooks."),
+    "agents": ("gitsession.cli.agents:command", "List the agents that are installed."),
+    "enable": ("gitsession.cli.enable:enable", "Have agents' own hooks feed a session, in this repository."),
+    "disable": ("gitsession.cli.enable:disable", "Take agents' hooks out again."),
+    "status": ("gitsession.cli.enable:status", "Tell which agents' hooks run here."),
     "why": ("gitsession.cli.why:command", "Tell which session's work is in a commit, a line or a file."),
     "doctor": ("gitsession.cli.doctor:command", "Find what is wrong with sessions and their surroundings."),
 }
