@@ -1,16 +1,19 @@
-"""Moments as the session files write them."""
+"""Moments as the session files write them.
+
+Reckoned without ``datetime``, which every start of a program would have to load.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
 
 
 def timestamp(moment: float | None = None) -> str:
     """A moment (Unix seconds; now by default): UTC, ISO 8601, whole seconds, ``Z``."""
-    at = datetime.now(UTC) if moment is None else datetime.fromtimestamp(moment, UTC)
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
 
 
 def precise() -> str:
     """Now, like ``timestamp`` but with milliseconds: for what durations are reckoned from."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(time.time_ns() // 1_000_000, 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{rest:03d}Z"

@@ -14,6 +14,7 @@ import gitsession
 PACKAGE = Path(gitsession.__file__).parent
 FLOORS = (
     {
+        "agentevents",
         "claims",
         "clock",
         "config",
@@ -33,7 +34,7 @@ FLOORS = (
     },
     {"store", "git", "backends"},  # siblings that never import each other
     {"verbs"},
-    {"cli"},
+    {"agenthook", "cli"},
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 # Programs of their own that a session runs: not part of the library.

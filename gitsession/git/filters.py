@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -120,7 +119,7 @@ class Filters:
 
         A file that git cannot make (its filter fails) is not in it.
         """
-        place = self._repo.private_dir / f"smudged-{secrets.token_hex(8)}"
+        place = self._repo.private_dir / f"smudged-{os.urandom(8).hex()}"
         place.mkdir(mode=0o700)
         try:
             with _scratch_index(self._repo, entries) as index:
@@ -160,7 +159,7 @@ def _fit_arguments(paths: Iterable[bytes]) -> bool:
 @contextmanager
 def _scratch_index(repo: Repo, entries: Mapping[bytes, Entry | None]) -> Iterator[Path]:
     """An index of these entries alone."""
-    index = repo.private_dir / f"scratch-{secrets.token_hex(8)}"
+    index = repo.private_dir / f"scratch-{os.urandom(8).hex()}"
     lines = [b"%o %b\t%b\0" % (entry.mode, entry.oid.encode(), path) for path, entry in entries.items() if entry]
     try:
         repo.git("update-index", "-z", "--index-info", input=b"".join(lines), index=index)

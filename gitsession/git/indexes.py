@@ -10,7 +10,6 @@ file that a kill left behind is never in the way, because every new index is mad
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -118,7 +117,7 @@ class Indexes:
         It has the original's time, by which git tells whose stat data may be too young to be trusted.  There is no
         copy where there is no original: to git that is an empty index.
         """
-        path = self._repo.private_dir / f"new-{secrets.token_hex(8)}"
+        path = self._repo.private_dir / f"new-{os.urandom(8).hex()}"
         try:
             with suppress(FileNotFoundError), original.open("rb") as source:
                 with path.open("xb") as target:

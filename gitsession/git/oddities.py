@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -192,7 +191,7 @@ def _save(path: Path, tree: str, seen: dict[bytes, tuple[int, _Facts]]) -> None:
         os.fsdecode(directory): (changed, {os.fsdecode(name): reason for name, reason in facts.items()})
         for directory, (changed, facts) in seen.items()
     }
-    temporary = path.with_name(f"new-{secrets.token_hex(8)}")
+    temporary = path.with_name(f"new-{os.urandom(8).hex()}")
     with suppress(OSError):
         temporary.write_text(json.dumps({"tree": tree, "seen": plain}))
         temporary.replace(path)

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gitsession.errors import CaptureError, GitFailed, RepositoryError
@@ -37,7 +37,7 @@ class Scan:
 
     ``differing`` are the paths whose files git sees differ from the index, ``candidates`` all whose files may differ
     from the newest checkpoint.  ``left_out`` has reasons for what cannot be in a tree; ``empty_dirs`` have nothing in
-    them.
+    them.  ``held`` is what the newest checkpoint has where the index has something else.
     """
 
     index: Index
@@ -45,6 +45,7 @@ class Scan:
     candidates: set[bytes]
     left_out: dict[bytes, str]
     empty_dirs: set[bytes]
+    held: dict[bytes, Entry | None] = field(default_factory=dict)
 
 
 class Scanner:
@@ -100,7 +101,7 @@ class Scanner:
             self.indexes.start(index.path, *_CHANGED, "--ignore-submodules=none") as changed,
             self.indexes.start(index.path, *self._untracked, "--directory") as untracked,
         ):
-            moved = {change.path for change in trees.diff(self._objects, index.tree, newest)}
+            held = {change.path: change.new for change in trees.diff(self._objects, index.tree, newest)}
             odd = oddities.in_known(self._repo, self._objects, newest, index.tree)
             new, roots = _split(untracked.finish())
             differing = self._differing(index, changed)
@@ -118,9 +119,10 @@ class Scanner:
         return Scan(
             index=index,
             differing=differing,
-            candidates=differing | new | moved,
+            candidates=differing | new | held.keys(),
             left_out=left_out | dict.fromkeys(nested, NESTED),
             empty_dirs=odd.empty_dirs,
+            held=held,
         )
 
     def _differing(self, index: Index, running: Running) -> set[bytes]:

@@ -220,7 +220,9 @@ class Taking:
             filtered = self.filters.may_apply(path)
             has_crlf = filtered and _has_crlf(fd)
             os.lseek(fd, 0, os.SEEK_SET)
-            entry = Entry(self._mode(path, status.st_mode), self.objects.add_file(fd, status.st_size))
+            held = self.found.held.get(path) if self.found is not None else None
+            oid = self.objects.add_file(fd, status.st_size, held and held.oid)
+            entry = Entry(self._mode(path, status.st_mode), oid)
             if _state(os.fstat(fd)) != _state(status):
                 raise _Changed
         except SizeChanged as error:

@@ -20,6 +20,11 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
+def default_home() -> Path:
+    """``$PINABLE_HOME``, or ``~/.pinable-agents``."""
+    return Path(os.environ.get("PINABLE_HOME") or "~/.pinable-agents").expanduser().absolute()
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Replace ``path`` by a file (mode 0600) holding ``data``; on ``StoreError`` its old bytes are still there.
 

@@ -58,6 +58,13 @@ def take(lock: BaseFileLock, seconds: float) -> bool:
     return True
 
 
+@contextmanager
+def at_once(path: Path) -> Iterator[bool]:
+    """Hold the lock of this file for the block, if nobody else does now; whether we do."""
+    with _held(path, 0) as ours:
+        yield ours
+
+
 if sys.platform == "win32":
 
     @contextmanager

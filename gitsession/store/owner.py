@@ -6,8 +6,13 @@ Two files, in ``sessions/`` and ``owners/``::
     owners/<id>.owner    the owner's facts, JSON: pid, host, boot_id, since (UTC), and what the owner adds
 
 The facts are not in the lock because taking it empties the locked file, and on Windows hides it.  They count only while
-the lock is held, or when they come from another machine, whose locks a shared file system may not show us.  They have a
-directory of their own so that those who died without a word are found however many sessions there are (``unended``).
+the lock is held, or when they come from another machine, whose locks a shared file system may not show us, or while the
+process lives that ``tracked`` facts are about.  They have a directory of their own so that those who died without a
+word are found however many sessions there are (``unended``).
+
+A session that an agent's hooks feed has an owner that knows nothing of it: the agent's process, which a hook found
+among its ancestors.  No lock is held then.  The facts say ``tracked``, the agent's name, and ``started``, the start of
+the process (``gitsession.store.living``), so that another one of the same id is not taken for it.
 """
 
 from __future__ import annotations
@@ -25,12 +30,14 @@ from typing import TYPE_CHECKING, Any, Self
 from gitsession.clock import timestamp
 from gitsession.errors import SessionBusy
 from gitsession.store.files import explained, private_dir, write_atomic
-from gitsession.store.locks import POLL, file_lock, is_locked, take
+from gitsession.store.living import Process, lives
+from gitsession.store.locks import POLL, at_once, file_lock, is_locked, take
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _LOCK, _OWNER, _OWNERS = ".lock", ".owner", "owners"
+END_IT = "a person uses that agent: end it there, and the session is paused; all of it so far is recorded"
 # A probe holds the lock for an instant, and a new owner writes its facts an instant after it has the lock: seconds.
 _INSTANT = 0.5
 
@@ -45,8 +52,16 @@ class OwnerInfo:
     local: bool
     facts: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def tracked(self) -> str | None:
+        """The agent whose hooks feed the session, if that is what owns it."""
+        agent = self.facts.get("tracked")
+        return agent if isinstance(agent, str) else None
+
     def __str__(self) -> str:
         who = "another process" if self.pid is None else f"process {self.pid}"
+        if self.tracked is not None:
+            who = f"{self.tracked} ({who})"
         return f"{who} on {self.host}" + (f" since {self.since}" if self.since else "")
 
 
@@ -65,10 +80,10 @@ class OwnerLock:
         if not take(lock, _INSTANT):
             raise self._busy(owner(self._directory, self._id))
         try:
-            stranger = _stranger(self._directory, self._id)
-            if stranger is not None:
-                raise self._busy(stranger)
-            self._facts = {"pid": os.getpid(), "host": host(), "boot_id": boot_id(), "since": timestamp()}
+            other = _without_lock(self._directory, self._id)
+            if other is not None:
+                raise self._busy(other)
+            self._facts = _facts_of(os.getpid())
             self._write()
         except BaseException:
             lock.release()
@@ -108,6 +123,8 @@ class OwnerLock:
     def _busy(self, holder: OwnerInfo | None) -> SessionBusy:
         if holder is not None and not holder.local:
             hint = f"if nothing runs there any more, remove {self._facts_file}"
+        elif holder is not None and holder.tracked is not None:
+            hint = END_IT
         else:
             hint = f"wait for it, or stop it: pinable-agents session pause {self._id}"
         return SessionBusy(f"session {self._id} is owned by {holder or 'another process'}", hint=hint)
@@ -125,7 +142,35 @@ def owner(directory: Path, session_id: str) -> OwnerInfo | None:
         if time.monotonic() > until:
             return OwnerInfo(pid=None, host=host(), since=None, local=True)
         time.sleep(POLL)
-    return _stranger(directory, session_id)
+    return _without_lock(directory, session_id)
+
+
+def track(directory: Path, session_id: str, agent: str, process: Process, **facts: str) -> None:
+    """Let a session be owned by the process of ``agent``, whose hooks feed it; one that owns it, and lives, stays.
+
+    ``facts`` are for others to see.  ``SessionBusy`` when somebody holds its lock, or owns it elsewhere.
+    """
+    known = last_facts(directory, session_id)
+    if known is not None and (known.get("pid"), known.get("started")) == (process.pid, process.started):
+        return
+    with at_once(directory / f"{session_id}{_LOCK}") as ours:
+        other = _without_lock(directory, session_id) if ours else owner(directory, session_id)
+        if not ours or (other is not None and other.tracked is None):
+            raise SessionBusy(f"session {session_id} is owned by {other or 'another process'}")
+        if other is None:
+            path = facts_file(directory, session_id)
+            private_dir(path.parent)
+            said = {**_facts_of(process.pid), "tracked": agent, "started": process.started, **facts}
+            write_atomic(path, json.dumps(said).encode() + b"\n")
+
+
+def untrack(directory: Path, session_id: str) -> None:
+    """Forget the process that ``track`` noted, or that an earlier one did; nothing if somebody holds the lock."""
+    with at_once(directory / f"{session_id}{_LOCK}") as ours:
+        facts = last_facts(directory, session_id)
+        if ours and facts is not None and "tracked" in facts:
+            with suppress(OSError):
+                facts_file(directory, session_id).unlink()
 
 
 def last_facts(directory: Path, session_id: str) -> dict[str, Any] | None:
@@ -166,10 +211,22 @@ def facts_file(directory: Path, session_id: str) -> Path:
     return directory.parent / _OWNERS / f"{session_id}{_OWNER}"
 
 
-def _stranger(directory: Path, session_id: str) -> OwnerInfo | None:
-    """The owner on another machine, whose lock we may not see."""
+def _facts_of(pid: int) -> dict[str, Any]:
+    return {"pid": pid, "host": host(), "boot_id": boot_id(), "since": timestamp()}
+
+
+def _without_lock(directory: Path, session_id: str) -> OwnerInfo | None:
+    """The owner on another machine, whose lock we may not see, or the living process of an agent that is tracked."""
     facts = last_facts(directory, session_id)
-    return None if facts is None or _is_here(facts) else _info(facts)
+    return None if facts is None or (_is_here(facts) and not _is_tracked(facts)) else _info(facts)
+
+
+def _is_tracked(facts: dict[str, Any]) -> bool:
+    """Whether the facts are of an agent's process that is still the same."""
+    pid, started = facts.get("pid"), facts.get("started")
+    if not isinstance(facts.get("tracked"), str) or not isinstance(pid, int) or not isinstance(started, str):
+        return False
+    return facts.get("boot_id") == boot_id() and lives(pid, started)
 
 
 def _is_here(facts: dict[str, Any]) -> bool:

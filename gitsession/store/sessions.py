@@ -33,16 +33,16 @@ from gitsession.ids import check_session_id
 from gitsession.lifecycle import RUNNING, SCHEMA_VERSION, Doc
 from gitsession.store import owner, record, trash
 from gitsession.store.draft import Draft
-from gitsession.store.files import TEMPORARY, explained, private_dir, write_atomic
-from gitsession.store.index import Index, look
+from gitsession.store.files import TEMPORARY, default_home, explained, private_dir, write_atomic
 from gitsession.store.journal import Journal, encode
+from gitsession.store.living import Process
 from gitsession.store.locks import mutex
 from gitsession.store.state import State, read_bytes, read_state
-from gitsession.store.summaries import Summary, summarize
 from gitsession.store.trash import Trashed
 
 if TYPE_CHECKING:
     from gitsession.model import Session
+    from gitsession.store.summaries import Summary
 
 _JSON, _JOURNAL = ".json", ".journal"
 _Signature = tuple[int, int, int] | None
@@ -52,7 +52,7 @@ class SessionStore:
     """Reads and writes sessions; safe for several processes.  Nothing is made on disk before it is needed."""
 
     def __init__(self, home: Path | None = None) -> None:
-        self.home = (home or Path(os.environ.get("PINABLE_HOME") or "~/.pinable-agents")).expanduser().absolute()
+        self.home = home.expanduser().absolute() if home else default_home()
         self.sessions_dir = self.home / "sessions"
         self.trash_dir = self.home / "trash"
         self._cached: tuple[str, tuple[_Signature, _Signature], State] | None = None
@@ -90,9 +90,11 @@ class SessionStore:
 
     def summaries(self) -> Iterator[Summary]:
         """One line's worth of every session, sorted by id; what cannot be read is there with its ``problem``."""
-        seen = look(self.sessions_dir)
-        names = self._with_lost(seen.snapshots.keys(), seen.journals.keys() | seen.temporaries)
+        from gitsession.store.index import Index, look
+
         index = Index(self.home)
+        seen = look(self.sessions_dir, index.final())
+        names = self._with_lost(seen.snapshots.keys(), seen.journals.keys() | seen.temporaries)
         for name, summary in index.known(names, seen):
             if summary is None:
                 try:
@@ -107,6 +109,8 @@ class SessionStore:
 
     def summary(self, name: str) -> Summary:
         """The same of one session; ``SessionNotFound``."""
+        from gitsession.store.summaries import Summary, summarize
+
         try:
             doc = self._state(name).doc
         except SessionNotFound:
@@ -267,6 +271,14 @@ class SessionStore:
         """The living owner, or None."""
         return owner.owner(self.sessions_dir, session_id)
 
+    def track(self, session_id: str, agent: str, process: Process, **facts: str) -> None:
+        """Let the session be owned by an agent's process, whose hooks feed it; see ``gitsession.store.owner``."""
+        owner.track(self.sessions_dir, check_session_id(session_id), agent, process, **facts)
+
+    def untrack(self, session_id: str) -> None:
+        """The same is over."""
+        owner.untrack(self.sessions_dir, check_session_id(session_id))
+
     def owner_file(self, session_id: str) -> Path:
         """Where the owner's facts are."""
         return owner.facts_file(self.sessions_dir, session_id)
@@ -311,7 +323,7 @@ class SessionStore:
         """The sessions that have a JSON, and those of which other files tell that they had one, sorted."""
         # A JSON that is replaced while the directory is read need not show in it.
         lost = {name for name in remains - names if self._json(name).exists() or self._is_lost(name)}
-        return sorted(name for name in names | lost if not name.startswith("."))
+        return [name for name in sorted(names | lost if lost else names) if name[:1] != "."]
 
     def _is_lost(self, session_id: str) -> bool:
         """Whether a session's JSON is gone while other files tell that it was there."""

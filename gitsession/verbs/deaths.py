@@ -23,10 +23,11 @@ def pause_dead(draft: Draft, owner: dict[str, Any] | None, **facts: Any) -> bool
     owner = owner or {}
     then, now = owner.get("boot_id"), boot_id()
     how = "the machine went down" if then and now and then != now else "killed, or the machine went down"
+    what = "the agent" if "tracked" in owner else "the run"
     draft.log(
         "status",
         to=lifecycle.PAUSED,
-        reason=f"the run ended without a word ({how})",
+        reason=f"{what} ended without a word ({how})",
         ended_at=draft.doc["updated_at"],
         **({"owner": owner} if owner else {}),
         **facts,

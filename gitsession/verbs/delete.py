@@ -12,6 +12,7 @@ from gitsession.git.objects import Objects
 from gitsession.lifecycle import Doc
 from gitsession.store import trash
 from gitsession.store.sessions import SessionStore
+from gitsession.verbs import transcripts
 from gitsession.verbs.checkpoint import repository_of
 
 
@@ -83,6 +84,8 @@ def purge(store: SessionStore, one: trash.Trashed) -> None:
             if ledger is not None and number is not None:
                 ledger.purge(number)
         trash.remove(one)
+        if not store.exists(one.session_id) and not store.is_in_trash(one.session_id):
+            transcripts.forget(store.home, one.session_id)
 
 
 @contextmanager

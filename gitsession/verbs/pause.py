@@ -7,6 +7,7 @@ import time
 
 from gitsession import lifecycle
 from gitsession.errors import IllegalTransition, SessionBusy
+from gitsession.store.owner import END_IT
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.deaths import pause_dead
 
@@ -30,6 +31,8 @@ def pause(store: SessionStore, session_id: str, wait: float = 20.0) -> str:
             return "paused"
         if not owner.local:
             raise SessionBusy(f"session {session_id} runs on {owner.host}", hint="run session pause on that machine")
+        if owner.tracked is not None:
+            raise SessionBusy(f"session {session_id} is fed by {owner}, which takes no orders from here", hint=END_IT)
         draft.log("pause_requested", pid=os.getpid())
     return _wait(store, session_id, owner.pid, wait)
 

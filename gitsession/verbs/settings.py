@@ -93,6 +93,8 @@ def change(home: Path, key: str, text: str) -> None:
         target: Any = document.setdefault(table, {}) if table else document
         if isinstance(value, tuple):
             target[name] = list(value)
+        elif isinstance(value, bool):
+            target[name] = value
         else:
             target[name] = value if isinstance(value, int) and str(value) == text.strip() else text.strip()
 
@@ -125,6 +127,8 @@ def spell(field: str, value: Any) -> str:
     """A value as a person writes it: ``2m``, ``50MB``."""
     if isinstance(value, tuple):
         return config.text_of(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     reader = type(getattr(config.Settings, field))
     if reader is float:
         return _spelled_time(value)

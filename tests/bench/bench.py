@@ -23,6 +23,7 @@ from checkpoints import known, memory, restore, scan
 from hooking import hooks
 from measuring import ENV, make_repository
 from stores import growth, listing, recover, run
+from tracking import tracking
 
 ROWS = {
     "known": known,
@@ -34,6 +35,7 @@ ROWS = {
     "listing": listing,
     "recover": recover,
     "hooks": hooks,
+    "tracking": tracking,
 }
 # These do not look at the repository: once is enough.
 ONCE = {"growth", "listing", "recover"}

@@ -295,8 +295,8 @@ def test_a_file_that_keeps_changing_is_left_out_with_its_former_version(
     session.user.write("src/app.py", "calm")
     add_file = Objects.add_file
 
-    def write_meanwhile(self: Objects, fd: int, size: int) -> str:
-        oid = add_file(self, fd, size)
+    def write_meanwhile(self: Objects, fd: int, size: int, held: str | None = None) -> str:
+        oid = add_file(self, fd, size, held)
         if os.path.samestat(os.fstat(fd), session.user.at("README.md").stat()):
             session.user.write("README.md", "x" * (size + 1))
         return oid
@@ -318,8 +318,8 @@ def test_a_file_that_changed_once_while_it_was_read_is_read_again(
     add_file = Objects.add_file
     pending = [b"after!"]
 
-    def write_meanwhile(self: Objects, fd: int, size: int) -> str:
-        oid = add_file(self, fd, size)
+    def write_meanwhile(self: Objects, fd: int, size: int, held: str | None = None) -> str:
+        oid = add_file(self, fd, size, held)
         if pending:
             session.user.write("README.md", pending.pop())
         return oid
@@ -335,8 +335,8 @@ def test_a_file_that_becomes_a_directory_while_it_is_read(session: Session, monk
     session.user.write("x", "file")
     add_file = Objects.add_file
 
-    def swap(self: Objects, fd: int, size: int) -> str:
-        oid = add_file(self, fd, size)
+    def swap(self: Objects, fd: int, size: int, held: str | None = None) -> str:
+        oid = add_file(self, fd, size, held)
         if session.user.at("x").is_file():
             session.user.at("x").unlink()
             session.user.write("x/y", "below")

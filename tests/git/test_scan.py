@@ -42,9 +42,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     add_file = Objects.add_file
 
-    def note(self: Objects, fd: int, size: int) -> str:
+    def note(self: Objects, fd: int, size: int, held: str | None = None) -> str:
         sizes.append(size)
-        return add_file(self, fd, size)
+        return add_file(self, fd, size, held)
 
     monkeypatch.setattr(Objects, "add_file", note)
     return sizes
