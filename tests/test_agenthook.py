@@ -354,6 +354,37 @@ def test_a_killed_agent_that_goes_on_begins_another_run_of_the_same_session(repo
         again.close()
 
 
+def test_what_a_person_left_is_not_run_on_with_all_others(repo: GitRepo, claude: Claude) -> None:
+    for event in (claude.start(), claude.prompt("do it"), claude.end()):
+        hook("claude-code", event)
+    done = run_cli("pinable-agents", "session", "recover", "--all", cwd=repo.path)
+    assert (done.returncode, done.stdout) == (0, "Found no recoverable sessions\n")
+    doc = only_session()
+    assert f"{doc['id']}: left alone" in done.stderr
+    assert (doc["status"], len(doc["runs"])) == ("paused", 1)
+
+
+def test_files_are_put_back_while_the_agent_waits_for_the_person(repo: GitRepo, claude: Claude) -> None:
+    restore = ("pinable-agents", "session", "restore", "latest", "0", "--yes")
+    for event in (claude.start(), claude.prompt("do it")):
+        hook("claude-code", event)
+    for call, text in (("1", "one"), ("2", "two")):
+        repo.write("a.txt", text)
+        hook("claude-code", claude.wrote(call, "a.txt"))
+    refused = run_cli(*restore, cwd=repo.path)
+    assert (refused.returncode, repo.at("a.txt").read_text()) == (4, "two"), "it is at work"
+    hook("claude-code", claude.stop())
+    owner = SessionStore().owner(only_session()["id"])
+    done = run_cli(*restore, cwd=repo.path)
+    assert (done.returncode, repo.at("a.txt").read_text()) == (0, "one"), done.stderr
+    assert "claude-code is open, and does not know of it" in done.stdout + done.stderr
+    assert SessionStore().owner(only_session()["id"]) == owner, "the session is the agent's as before"
+    for event in (claude.prompt("again"), claude.stop()):
+        hook("claude-code", event)
+    assert only_session()["status"] == "running"
+    assert len(only_session()["runs"]) == 1
+
+
 def test_it_gives_up_before_the_agent_does(repo: GitRepo, claude: Claude, tmp_path: Path) -> None:
     hook("codex", claude.start())
     hook("codex", claude.prompt("do it"))

@@ -68,9 +68,12 @@ class OwnerInfo:
 class OwnerLock:
     """The owner lock of one session, a context manager; see ``SessionStore.own``."""
 
-    def __init__(self, directory: Path, session_id: str) -> None:
+    def __init__(self, directory: Path, session_id: str, *, beside_tracked: bool = False) -> None:
+        """``beside_tracked``: also while an agent's hooks feed the session; that agent owns it again afterwards."""
         self._directory = directory
         self._id = session_id
+        self._beside_tracked = beside_tracked
+        self._before: dict[str, Any] | None = None
         self._lock: BaseFileLock | None = None
         self._facts: dict[str, Any] = {}
 
@@ -82,7 +85,9 @@ class OwnerLock:
         try:
             other = _without_lock(self._directory, self._id)
             if other is not None:
-                raise self._busy(other)
+                if other.tracked is None or not self._beside_tracked:
+                    raise self._busy(other)
+                self._before = other.facts
             self._facts = _facts_of(os.getpid())
             self._write()
         except BaseException:
@@ -99,7 +104,10 @@ class OwnerLock:
         """Give the session up; harmless when it is not held."""
         if self._lock is not None:
             with suppress(OSError):
-                self._facts_file.unlink()
+                if self._before is None:
+                    self._facts_file.unlink()
+                else:
+                    write_atomic(self._facts_file, json.dumps(self._before).encode() + b"\n")
             self._lock.release()
             self._lock = None
 

@@ -262,10 +262,13 @@ class SessionStore:
 
     # Owning
 
-    def own(self, session_id: str) -> owner.OwnerLock:
-        """The session's owner lock, to be entered for a run's life; the session need not exist yet."""
+    def own(self, session_id: str, *, beside_tracked: bool = False) -> owner.OwnerLock:
+        """The session's owner lock, to be entered for a run's life; the session need not exist yet.
+
+        ``beside_tracked``: see ``gitsession.store.owner``.
+        """
         self._make_dirs()
-        return owner.OwnerLock(self.sessions_dir, check_session_id(session_id))
+        return owner.OwnerLock(self.sessions_dir, check_session_id(session_id), beside_tracked=beside_tracked)
 
     def owner(self, session_id: str) -> owner.OwnerInfo | None:
         """The living owner, or None."""

@@ -49,6 +49,14 @@ def scan(store: SessionStore, *, dry_run: bool = False) -> Scan:
     return Scan(tuple(in_order(recoverable)), tuple(damaged), tuple(paused), tuple(newer))
 
 
+def is_persons(store: SessionStore, session_id: str) -> bool:
+    """Whether a person used the agent in it last: it goes on without them only when it is asked for by its id."""
+    with suppress(GitSessionError):
+        runs = store.read(session_id).get("runs") or []
+        return bool(runs) and bool(runs[-1].get("tracked"))
+    return False
+
+
 def _never_ran(store: SessionStore, summary: Summary) -> bool:
     """Whether it was killed between its creation and its first run."""
     return summary.status == lifecycle.CREATED and store.owner(summary.id) is None

@@ -156,15 +156,27 @@ def _opened(
         repo = repository_of(store.read(session_id))
     except RepositoryError as error:
         raise ConflictError(str(error), hint=error.hint) from error
-    with store.own(session_id):
+    open_in = _open_in(store, session_id)
+    with store.own(session_id, beside_tracked=open_in is not None):
         recorder = Recorder(store, session_id, repo, settings)
         try:
             work = _Restorer(recorder, recorder.settings, progress)
             if finish and (finished := work.finish()) is not None:
                 work.told += finished.warnings
+            if open_in is not None:
+                work.told.append(f"{open_in} is open, and does not know of it: tell it that files were put back")
             yield work
         finally:
             recorder.close()
+
+
+def _open_in(store: SessionStore, session_id: str) -> str | None:
+    """The agent in which a person has the session open, and which waits for them: only then is it not in the way."""
+    tracked = store.read(session_id).get("tracked") or {}
+    owner = store.owner(session_id)
+    if owner is None or owner.tracked is None or tracked.get("turn", True):
+        return None
+    return str(owner.tracked)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from capturing import Session, paths_of
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from support import GitRepo
 
@@ -432,7 +432,7 @@ def perform(repo: GitRepo, operation: tuple[str, bytes, bytes]) -> None:  # noqa
 
 
 class Oracle:
-    """What git says with an index of its own: it, too, follows what it once took."""
+    """What git says with an index of its own: it, too, follows what it once took, and what the user's index has."""
 
     def __init__(self, repo: GitRepo) -> None:
         self._repo = repo
@@ -441,7 +441,18 @@ class Oracle:
 
     def tree(self) -> str:
         self._repo.git("add", "--all", env=self._env)
+        # Also if an ignore rule came after the user's own "git add".
+        tracked = [name for name in self._repo.git_bytes("ls-files", "-z").split(b"\0") if name]
+        there = [name for name in tracked if self._stands(name)]
+        self._repo.git("add", "--force", "--", *map(os.fsdecode, there), env=self._env)
         return self._repo.git("write-tree", env=self._env)
+
+    def _stands(self, name: bytes) -> bool:
+        """Whether there is a file or a link, and no link on the way to it."""
+        place = self._repo.at(name)
+        on_the_way = [parent for parent in place.parents if parent.is_relative_to(self._repo.path)]
+        is_file = place.is_symlink() or place.is_file()
+        return is_file and not any(parent.is_symlink() for parent in on_the_way)
 
 
 def empty_directories(root: Path) -> list[bytes]:
@@ -455,6 +466,7 @@ def empty_directories(root: Path) -> list[bytes]:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(st.lists(operations, min_size=1, max_size=5), min_size=1, max_size=5))
+@example(steps=[[("write", "d/e e/é".encode(), b"one\n"), ("git", b"", b"add -A"), ("ignore", b"", b"d/\n!d/e\n")]])
 def test_both_ways_and_git_agree(steps: list[list[tuple[str, bytes, bytes]]]) -> None:
     """Known paths, given what really changed, and a scan make the same tree, which is git's own."""
     with tempfile.TemporaryDirectory() as place:

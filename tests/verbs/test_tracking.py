@@ -15,7 +15,7 @@ from gitsession import SessionStore, lifecycle
 from gitsession.agentevents import FOR_GOOD, WANTED, wanted
 from gitsession.config import Settings
 from gitsession.errors import SessionBusy
-from gitsession.store import natives
+from gitsession.store import living, natives
 from gitsession.verbs.delete import delete
 from gitsession.verbs.tracked import NO_PROMPT
 from gitsession.verbs.tracked import Event as Told
@@ -34,6 +34,14 @@ def tell(event: Event, agent: str = "claude-code", settings: Settings | None = N
 @pytest.fixture
 def claude(repo: GitRepo) -> Claude:
     return Claude(repo.path)
+
+
+@pytest.fixture(autouse=True)
+def in_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is the agent, whoever started it."""
+    facts = living._facts(os.getpid())
+    assert facts is not None
+    monkeypatch.setattr(living, "starter", lambda: facts.process)
 
 
 def begin(claude: Claude) -> str:

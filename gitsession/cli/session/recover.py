@@ -66,14 +66,17 @@ def _find(text: str) -> tuple[SessionStore, str]:
 
 
 def _several(everything: bool, *, dry_run: bool, as_json: bool) -> int | None:
-    from gitsession.verbs.interrupted import scan
+    from gitsession.verbs.interrupted import is_persons, scan
 
     store = SessionStore()
     found = scan(store, dry_run=dry_run)
     if everything and not dry_run:
+        persons = {one.id for one in found.recoverable if is_persons(store, one.id)}
         for one in () if as_json else found.newer:
             note(f"{safe_text(one.id)}: left alone: {one_line(one.problem or '')}")
-        ids = [*(one.id for one in found.damaged), *(one.id for one in found.recoverable)]
+        for session_id in () if as_json else sorted(persons):
+            note(f"{session_id}: left alone: it is yours, in an agent; to run it on: session recover {session_id}")
+        ids = [*(one.id for one in found.damaged), *(one.id for one in found.recoverable if one.id not in persons)]
         return _all(store, ids, as_json)
     if as_json:
         write_json(recovery.scan_object(found))
