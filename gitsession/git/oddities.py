@@ -64,11 +64,14 @@ def special(mode: int) -> str | None:
     return "device"
 
 
-def in_known(repo: Repo, objects: Objects, *known: str) -> Oddities:
-    """The oddities directly in the directories of the trees ``known``, the first of which is the newest."""
+def in_known(repo: Repo, objects: Objects, newest: str, index: str, moved: Iterable[bytes]) -> Oddities:
+    """The oddities directly in the directories of the trees ``newest`` and ``index``, which differ at ``moved``."""
     path = repo.private_dir / "directories"
     tree, seen = _load(path)
-    directories = _directories(repo, objects, tree, seen, known)
+    directories = _directories(repo, objects, tree, seen, (newest, index))
+    # To git a directory of its index is a known one, so that it does not list it even when nothing is left in it.
+    for changed_path in moved:
+        directories.update(trees.parents(changed_path))
     found = Oddities()
     now: dict[bytes, tuple[int, _Facts]] = {}
     for directory, changed in _standing(repo, directories):
@@ -78,8 +81,8 @@ def in_known(repo: Repo, objects: Objects, *known: str) -> Oddities:
             before = (changed if time.time_ns() - changed > _TOO_YOUNG else 0, facts)
         now[directory] = before
         found.note(before[1])
-    if now != seen or tree != known[0]:
-        _save(path, known[0], now)
+    if now != seen or tree != newest:
+        _save(path, newest, now)
     return found
 
 

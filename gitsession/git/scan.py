@@ -37,7 +37,8 @@ class Scan:
 
     ``differing`` are the paths whose files git sees differ from the index, ``candidates`` all whose files may differ
     from the newest checkpoint.  ``left_out`` has reasons for what cannot be in a tree; ``empty_dirs`` have nothing in
-    them.  ``held`` is what the newest checkpoint has where the index has something else.
+    them.  ``held`` is what the newest checkpoint has at those of the candidates that it has: its ref keeps that, on the
+    disk.
     """
 
     index: Index
@@ -101,8 +102,8 @@ class Scanner:
             self.indexes.start(index.path, *_CHANGED, "--ignore-submodules=none") as changed,
             self.indexes.start(index.path, *self._untracked, "--directory") as untracked,
         ):
-            held = {change.path: change.new for change in trees.diff(self._objects, index.tree, newest)}
-            odd = oddities.in_known(self._repo, self._objects, newest, index.tree)
+            moved = {change.path: change.new for change in trees.diff(self._objects, index.tree, newest)}
+            odd = oddities.in_known(self._repo, self._objects, newest, index.tree, moved)
             new, roots = _split(untracked.finish())
             differing = self._differing(index, changed)
         # Git does not list a directory as untracked that stands where its index has a file.
@@ -118,20 +119,20 @@ class Scanner:
         left_out = {path: reason for path, reason in odd.left_out.items() if path not in unwanted}
         return Scan(
             index=index,
-            differing=differing,
-            candidates=differing | new | held.keys(),
+            differing=set(differing),
+            candidates=differing.keys() | new | moved.keys(),
             left_out=left_out | dict.fromkeys(nested, NESTED),
             empty_dirs=odd.empty_dirs,
-            held=held,
+            held=moved if previous is None else {**differing, **moved},
         )
 
-    def _differing(self, index: Index, running: Running) -> set[bytes]:
-        """The paths that ``git diff-files`` names."""
+    def _differing(self, index: Index, running: Running) -> dict[bytes, Entry | None]:
+        """The paths that ``git diff-files`` names, with what the index has there."""
         try:
-            return _paths(running.finish())
+            return _entries(running.finish())
         except GitFailed:
             # A broken submodule ends git; then nobody looks for changed files in any.
-            return _paths(self.indexes.git(index.path, *_CHANGED, "--ignore-submodules=dirty"))
+            return _entries(self.indexes.git(index.path, *_CHANGED, "--ignore-submodules=dirty"))
 
     def _seen_by(self, outdated: Index, previous: str) -> set[bytes]:
         """The candidates by an earlier index.
@@ -141,7 +142,7 @@ class Scanner:
         """
         with suppress(RepositoryError):
             moved = {change.path for change in trees.diff(self._objects, outdated.tree, previous)}
-            return moved | _paths(self.indexes.git(outdated.path, *_CHANGED, "--ignore-submodules=all"))
+            return moved | _entries(self.indexes.git(outdated.path, *_CHANGED, "--ignore-submodules=all")).keys()
         return set()
 
     def _unsure(self, index: Index, beside: Mapping[bytes, Entry]) -> set[bytes]:
@@ -202,6 +203,11 @@ def _split(listing: bytes) -> tuple[set[bytes], set[bytes]]:
     return files, directories
 
 
-def _paths(raw: bytes) -> set[bytes]:
-    """The paths in the output of ``git diff-files --raw -z``."""
-    return set(raw.split(b"\0")[1::2])
+def _entries(raw: bytes) -> dict[bytes, Entry | None]:
+    """The paths in the output of ``git diff-files --raw -z``, with what the index has there."""
+    words = raw.split(b"\0")
+    entries: dict[bytes, Entry | None] = {}
+    for facts, path in zip(words[::2], words[1::2], strict=False):
+        mode, _, oid, _, _ = facts.split(b" ")
+        entries[path] = Entry(int(mode[1:], 8), oid.decode())
+    return entries

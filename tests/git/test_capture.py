@@ -466,6 +466,7 @@ def empty_directories(root: Path) -> list[bytes]:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(st.lists(operations, min_size=1, max_size=5), min_size=1, max_size=5))
+@example(steps=[[("write", b"a", b"")], [("write", b"a", b"")], [("mkdir", b"a", b"")]])
 @example(steps=[[("write", "d/e e/é".encode(), b"one\n"), ("git", b"", b"add -A"), ("ignore", b"", b"d/\n!d/e\n")]])
 def test_both_ways_and_git_agree(steps: list[list[tuple[str, bytes, bytes]]]) -> None:
     """Known paths, given what really changed, and a scan make the same tree, which is git's own."""
