@@ -37,34 +37,12 @@ from gitsession.backends.base import (
     Usage,
 )
 from gitsession.backends.jsonlines import Line
+from gitsession.backends.passing import Refused
+from gitsession.backends.wording import short, table
 from gitsession.backends.wrapped import Call
-from gitsession.errors import UsageError
 from gitsession.secrets import without_secrets
 
 _STREAM: Final = ("-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages")
-_OURS: Final = {
-    "--task": ("-p", "--print", "--input-format", "--replay-user-messages"),
-    "--output": ("--output-format",),
-    "--session-id": ("-c", "--continue", "-r", "--resume", "--session-id", "--fork-session", "--from-pr"),
-    "--restore-checkpoint": ("--resume-session-at", "--rewind-files"),
-    "--model": ("--model",),
-    "--max-turns": ("--max-turns",),
-    "--max-cost": ("--max-budget-usd",),
-}
-"""Claude Code's flags that would break what is built on, by our flag that does it."""
-_ELSEWHERE: Final = (
-    "--bg",
-    "--background",
-    "--no-session-persistence",
-    "--tmux",
-    "--worktree",
-    "-w",
-    "--help",
-    "-h",
-    "--version",
-    "-v",
-)
-"""Flags with which it does not work here, does not work at all, or forgets."""
 _READS: Final = frozenset(
     (
         "Glob",
@@ -98,8 +76,33 @@ _TOO_MUCH: Final = frozenset(["blocking_limit", "image_error", "prompt_too_long"
 _ABORTED: Final = ("aborted_streaming", "aborted_tools")
 _FINISHED: Final = (None, "completed", "stop_hook_prevented")
 _RETRIED: Final = (408, 409, 429)
-_WIDTH: Final = 100
 _REASON: Final = 300
+
+
+_REFUSED_FLAGS: Final = Refused(
+    "Claude Code",
+    {
+        "--task": ("-p", "--print", "--input-format", "--replay-user-messages"),
+        "--output": ("--output-format",),
+        "--session-id": ("-c", "--continue", "-r", "--resume", "--session-id", "--fork-session", "--from-pr"),
+        "--restore-checkpoint": ("--resume-session-at", "--rewind-files"),
+        "--model": ("--model",),
+        "--max-turns": ("--max-turns",),
+        "--max-cost": ("--max-budget-usd",),
+    },
+    (
+        "--bg",
+        "--background",
+        "--no-session-persistence",
+        "--tmux",
+        "--worktree",
+        "-w",
+        "--help",
+        "-h",
+        "--version",
+        "-v",
+    ),
+)
 
 
 class Dialect:
@@ -121,18 +124,7 @@ class Dialect:
     )
 
     def refuse(self, job: Job) -> None:
-        if job.arguments and not job.arguments[0].startswith("-"):
-            raise UsageError(
-                f"{job.arguments[0]!r} is no flag of Claude Code's", hint="the task is given with --task TEXT"
-            )
-        for argument in job.arguments:
-            # A short one may have its value, or others, right after it.
-            flag = argument.split("=", 1)[0] if argument.startswith("--") else argument[:2]
-            ours = next((ours for ours, theirs in _OURS.items() if flag in theirs), None)
-            if ours is not None:
-                raise UsageError(f"{flag} of Claude Code is not passed on", hint=f"see {ours} of codeagent-wrapper")
-            if flag in (*_ELSEWHERE, "--"):
-                raise UsageError(f"{flag} of Claude Code is not passed on", hint="leave it out")
+        _REFUSED_FLAGS.check(job)
 
     def call(self, job: Job) -> Call:
         native = job.native
@@ -227,7 +219,7 @@ class Reader:
             case "user", _:
                 yield from self._learns(line)
             case "stream_event", _ if line.get("parent_tool_use_id") is None:
-                yield from self._streams(_table(line.get("event")))
+                yield from self._streams(table(line.get("event")))
             case "result", _:
                 self._result = line
                 if line.get("terminal_reason") not in _ABORTED:
@@ -253,7 +245,7 @@ class Reader:
         native_id, directory = line.get("session_id"), line.get("cwd")
         if not isinstance(native_id, str) or not isinstance(directory, str):
             return
-        memory = _table(line.get("memory_paths")).get("auto")
+        memory = table(line.get("memory_paths")).get("auto")
         if isinstance(memory, str):
             self._transcript = Path(memory).parent / f"{native_id}.jsonl"
         self._native = Native(
@@ -270,8 +262,8 @@ class Reader:
         if error is not None:
             self._error = str(error)
             return
-        message = _table(line.get("message"))
-        blocks = [_table(block) for block in _list(message.get("content"))]
+        message = table(line.get("message"))
+        blocks = [table(block) for block in _list(message.get("content"))]
         place = self._place(line) if message.get("model") != "<synthetic>" else None
         for block in blocks:
             if block.get("type") == "text" and (text := str(block.get("text") or "")).strip():
@@ -293,8 +285,8 @@ class Reader:
 
     def _learns(self, line: Line) -> Iterator[Event]:
         """Results of tool calls; also a command that failed may have changed files."""
-        content = _table(line.get("message")).get("content")
-        for block in map(_table, _list(content)):
+        content = table(line.get("message")).get("content")
+        for block in map(table, _list(content)):
             call = self._calls.get(str(block.get("tool_use_id")))
             if block.get("type") != "tool_result" or call is None:
                 continue
@@ -318,10 +310,10 @@ class Reader:
     def _streams(self, event: Mapping[str, Any]) -> Iterator[Event]:
         """The tokens of a reply, once it is complete."""
         if event.get("type") == "message_start":
-            message = _table(event.get("message"))
-            self._reply = _text(message.get("model")), dict(_table(message.get("usage")))
+            message = table(event.get("message"))
+            self._reply = _text(message.get("model")), dict(table(message.get("usage")))
         elif event.get("type") == "message_delta" and self._reply is not None:
-            self._reply[1].update(_table(event.get("usage")))
+            self._reply[1].update(table(event.get("usage")))
         elif event.get("type") == "message_stop" and self._reply is not None:
             model, usage = self._reply
             self._reply = None
@@ -330,8 +322,8 @@ class Reader:
 
     def _spent(self, result: Line) -> Iterator[Event]:
         """What the run spent beside the replies that were told, and what all of it cost."""
-        models = [_table(usage) for usage in _table(result.get("modelUsage")).values()]
-        usage = _table(result.get("usage"))
+        models = [table(usage) for usage in table(result.get("modelUsage")).values()]
+        usage = table(result.get("usage"))
         rest = {}
         for kind, (name, name_by_model) in _COUNTS.items():
             by_model = sum(_number(one.get(name_by_model)) for one in models)
@@ -349,11 +341,11 @@ class Reader:
 
     def _what(self, block: Mapping[str, Any]) -> str:
         """What a tool call is about, in one short line: a file, or what a command is for."""
-        given = _table(block.get("input"))
+        given = table(block.get("input"))
         path = given.get("file_path") or given.get("notebook_path") or given.get("path")
         if isinstance(path, str):
-            return _short(str(Path(path).relative_to(self._worktree)) if _below(path, self._worktree) else path)
-        return _short(without_secrets(_first_line(given.get("description") or given.get("command"))))
+            return short(str(Path(path).relative_to(self._worktree)) if _below(path, self._worktree) else path)
+        return short(without_secrets(_first_line(given.get("description") or given.get("command"))))
 
     def _why_not(self, result: Line, words: str) -> tuple[str, FailureKind] | None:
         """Why the work is not done, with what kind of failure that is."""
@@ -401,7 +393,7 @@ _COUNTS: Final = {
 
 def _denied(result: Line) -> str | None:
     """What it wanted to do and was not allowed to."""
-    names = sorted({str(_table(denial).get("tool_name")) for denial in _list(result.get("permission_denials"))})
+    names = sorted({str(table(denial).get("tool_name")) for denial in _list(result.get("permission_denials"))})
     if not names:
         return None
     how = "--allow-commands" if "Bash" in names else f"-- --allowedTools {names[0]}"
@@ -423,18 +415,9 @@ def _first_line(text: Any) -> str:
     return next((line.strip() for line in str(text or "").splitlines() if line.strip()), "")
 
 
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else line[:_WIDTH] + "…"
-
-
 def _cut(text: str) -> str:
     line = _first_line(text)
     return line if len(line) <= _REASON else line[:_REASON] + "…"
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _list(value: Any) -> list[Any]:

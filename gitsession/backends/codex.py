@@ -44,14 +44,11 @@ from gitsession.backends.base import (
     Usage,
 )
 from gitsession.backends.jsonlines import Line
+from gitsession.backends.passing import Refused, flag_of
+from gitsession.backends.wording import reason, short, table
 from gitsession.backends.wrapped import Call
-from gitsession.errors import UsageError
 from gitsession.secrets import without_secrets
 
-_OURS: Final = {"-m": "--model", "--model": "--model", "--json": "--output"}
-"""Codex's flags that are given already, with our flag that is meant."""
-_ELSEWHERE: Final = ("-C", "--cd", "--worktree", "--remote", "--ephemeral", "-h", "--help", "-V", "--version", "--")
-"""Flags with which it does not work here, does not work at all, or forgets."""
 _SANDBOXES: Final = ("-s", "--sandbox", "--approve-for-me", "--dangerously-bypass-approvals-and-sandbox")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _GONE: Final = re.compile(r"no rollout found|failed to read (?:thread|session metadata)")
@@ -75,9 +72,15 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], FailureKind], ...]] = (
 """What a failure without a status is, by Codex's words for it."""
 _COUNTS: Final = ("input_tokens", "cached_input_tokens", "cache_write_input_tokens", "output_tokens")
 _RECORD: Final = 8 * 1024 * 1024  # bytes at its end that are looked at: a turn's tool results are cut by Codex
-_WIDTH: Final = 100
-_REASON: Final = 300
 _NAMED: Final = 3
+_HELD: Final = 4096
+
+
+_REFUSED_FLAGS: Final = Refused(
+    "Codex",
+    {"--model": ("-m", "--model"), "--output": ("--json",)},
+    ("-C", "--cd", "--worktree", "--remote", "--ephemeral", "-h", "--help", "-V", "--version"),
+)
 
 
 class Dialect:
@@ -96,13 +99,7 @@ class Dialect:
     )
 
     def refuse(self, job: Job) -> None:
-        if job.arguments and not job.arguments[0].startswith("-"):
-            raise UsageError(f"{job.arguments[0]!r} is no flag of Codex's", hint="the task is given with --task TEXT")
-        for flag in map(_flag, job.arguments):
-            if flag in _OURS:
-                raise UsageError(f"{flag} of Codex is not passed on", hint=f"see {_OURS[flag]} of codeagent-wrapper")
-            if flag in _ELSEWHERE:
-                raise UsageError(f"{flag} of Codex is not passed on", hint="leave it out")
+        _REFUSED_FLAGS.check(job)
 
     def call(self, job: Job) -> Call:
         job = _known(job)
@@ -123,16 +120,9 @@ def _known(job: Job) -> Job:
     return replace(job, native=None)
 
 
-def _flag(argument: str) -> str:
-    """A flag without its value, which a short one may have right after it."""
-    if argument.startswith("--"):
-        return argument.split("=", 1)[0]
-    return argument[:2] if argument.startswith("-") else argument
-
-
 def _leave(job: Job) -> tuple[str, ...]:
     """Where its commands may reach, unless the user says so in Codex's terms."""
-    if any(_flag(argument) in _SANDBOXES or "sandbox_mode=" in argument for argument in job.arguments):
+    if any(flag_of(argument) in _SANDBOXES or "sandbox_mode=" in argument for argument in job.arguments):
         return ()
     return ("--sandbox", "danger-full-access" if job.allow_commands else "workspace-write")
 
@@ -167,14 +157,14 @@ class Reader:
             case "thread.started":
                 yield from self._begins(line.get("thread_id"))
             case "item.started" | "item.completed":
-                yield from self._works(_table(line.get("item")), done=kind == "item.completed")
+                yield from self._works(table(line.get("item")), done=kind == "item.completed")
             case "turn.started":
                 self._finished = False
             case "turn.completed":
                 self._finished = True
-                yield from self._spent(_sums(_table(line.get("usage"))))
+                yield from self._spent(_sums(table(line.get("usage"))))
             case "turn.failed":
-                self._failure = str(_table(line.get("error")).get("message") or "the turn failed")
+                self._failure = str(table(line.get("error")).get("message") or "the turn failed")
             case "error" if self.waiting:
                 yield from self._notice(words)
             case "error":
@@ -182,7 +172,7 @@ class Reader:
 
     def overheard(self, text: str) -> None:
         *lines, self._stderr = (self._stderr + text).split("\n")
-        self._stderr = self._stderr[-_REASON:]
+        self._stderr = self._stderr[-_HELD:]
         for line in lines:
             if (found := _ROUTER.search(line)) and _REFUSED.search(found[1]):
                 inside = _INSIDE.search(found[1])
@@ -247,7 +237,7 @@ class Reader:
         """A tool, and in one short line what it is called for."""
         match kind:
             case "command_execution":
-                return "shell", _short(without_secrets(_command(str(item.get("command") or ""))))
+                return "shell", short(without_secrets(_command(str(item.get("command") or ""))))
             case "file_change":
                 return "edit", self._paths(item.get("changes"))
             case "mcp_tool_call":
@@ -255,15 +245,15 @@ class Reader:
             case "collab_tool_call":
                 return "agents", str(item.get("tool") or "")
             case "web_search":
-                return "web_search", _short(without_secrets(str(item.get("query") or "")))
+                return "web_search", short(without_secrets(str(item.get("query") or "")))
         return None
 
     def _paths(self, changes: Any) -> str:
-        paths = [Path(str(_table(change).get("path"))) for change in changes] if isinstance(changes, list) else []
+        paths = [Path(str(table(change).get("path"))) for change in changes] if isinstance(changes, list) else []
         worktree = self._job.worktree
         names = [str(path.relative_to(worktree) if path.is_relative_to(worktree) else path) for path in paths]
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        return _short(", ".join(names[:_NAMED])) + more
+        return short(", ".join(names[:_NAMED])) + more
 
     def _call(self, item: Mapping[str, Any]) -> str:
         """An id that no other run has: with the checkpoint that this one goes on from, its items are its own."""
@@ -291,18 +281,18 @@ class Reader:
         text = _api_words(text)
         if text and text not in self._notices:
             self._notices.add(text)
-            yield Notice(f"codex: {_cut(text)}")
+            yield Notice(f"codex: {reason(text)}")
 
     def _not_allowed(self, what: str) -> str:
         how = ""
         if _BY_SANDBOX.search(what) and not self._job.allow_commands:
             how = "; --allow-commands takes its sandbox away"
-        return f"Codex was not allowed what it wanted ({_cut(what)}){how}"
+        return f"Codex was not allowed what it wanted ({reason(what)}){how}"
 
 
 def _why_not(message: str) -> tuple[str, FailureKind]:
     """Why a turn failed, with what kind of failure that is."""
-    words = _cut(re.sub(r", url: \S+", "", _api_words(message)))
+    words = reason(re.sub(r", url: \S+", "", _api_words(message)))
     if found := _STATUS.search(message):
         status = int(found[1])
         if status == 429:
@@ -310,7 +300,7 @@ def _why_not(message: str) -> tuple[str, FailureKind]:
         if 400 <= status < 500 and status not in _RETRIED:
             return f"the API refused the request: {words}", "refused"
         return f"CONNECTION ERROR: {words}", "network"
-    if words != _cut(message):
+    if words != reason(message):
         return f"the API refused the request: {words}", "refused"
     kind: FailureKind = next((kind for pattern, kind in _KINDS if pattern.search(words)), "exit")
     return (f"CONNECTION ERROR: {words}" if kind == "network" else words), kind
@@ -365,17 +355,3 @@ def _command(text: str) -> str:
         if len(words) == 3 and words[1] in ("-c", "-lc"):
             text = words[2]
     return next((line for line in text.splitlines() if line.strip()), "")
-
-
-def _table(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WIDTH else line[:_WIDTH] + "…"
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _REASON else line[:_REASON] + "…"

@@ -48,33 +48,10 @@ from gitsession.backends.base import (
     Usage,
 )
 from gitsession.backends.jsonlines import Line
+from gitsession.backends.passing import Refused, flag_of
 from gitsession.backends.wording import number, reason, table, text, what
 from gitsession.backends.wrapped import Call
-from gitsession.errors import UsageError
 
-_OURS: Final = {
-    "--task": ("-p", "--prompt", "-i", "--prompt-interactive"),
-    "--output": ("-o", "--output-format"),
-    "--model": ("-m", "--model"),
-    "--session-id": ("-r", "--resume", "--session-id", "--session-file"),
-}
-"""Gemini CLI's flags that would break what is built on, by our flag that does it."""
-_ELSEWHERE: Final = (
-    "--acp",
-    "--experimental-acp",
-    "--delete-session",
-    "--help",
-    "-h",
-    "--list-extensions",
-    "-l",
-    "--list-sessions",
-    "--version",
-    "-v",
-    "--worktree",
-    "-w",
-    "--",
-)
-"""Flags with which it does not work here, or does not work at all."""
 _LEAVES: Final = ("--approval-mode", "--yolo", "-y")
 _READS: Final = frozenset(
     (
@@ -119,6 +96,27 @@ _KINDS: Final[tuple[tuple[re.Pattern[str], FailureKind], ...]] = (
 """What a failure without a status is, by Gemini CLI's words for it; any other is the network's or the model's."""
 
 
+def _spelled(argument: str) -> str:
+    """A flag as it is listed: the program also takes ``--outputFormat``."""
+    return (
+        re.sub(r"(?<=[a-z])([A-Z])", r"-\1", flag_of(argument)).lower() if argument[:2] == "--" else flag_of(argument)
+    )
+
+
+_REFUSED_FLAGS: Final = Refused(
+    "Gemini CLI",
+    {
+        "--task": ("-p", "--prompt", "-i", "--prompt-interactive"),
+        "--output": ("-o", "--output-format"),
+        "--model": ("-m", "--model"),
+        "--session-id": ("-r", "--resume", "--session-id", "--session-file"),
+    },
+    ("--acp", "--experimental-acp", "--delete-session", "--help", "-h", "--list-extensions", "-l", "--list-sessions",
+     "--version", "-v", "--worktree", "-w"),
+    _spelled,
+)  # fmt: skip
+
+
 class Dialect:
     """How Gemini CLI is called (``wrapped.Dialect``)."""
 
@@ -135,16 +133,7 @@ class Dialect:
     )
 
     def refuse(self, job: Job) -> None:
-        if job.arguments and not job.arguments[0].startswith("-"):
-            raise UsageError(
-                f"{job.arguments[0]!r} is no flag of Gemini CLI's", hint="the task is given with --task TEXT"
-            )
-        for flag in map(_flag, job.arguments):
-            ours = next((ours for ours, theirs in _OURS.items() if flag in theirs), None)
-            if ours is not None:
-                raise UsageError(f"{flag} of Gemini CLI is not passed on", hint=f"see {ours} of codeagent-wrapper")
-            if flag in _ELSEWHERE:
-                raise UsageError(f"{flag} of Gemini CLI is not passed on", hint="leave it out")
+        _REFUSED_FLAGS.check(job)
 
     def call(self, job: Job) -> Call:
         native = job.native
@@ -161,16 +150,9 @@ class Dialect:
         return Reader(job)
 
 
-def _flag(argument: str) -> str:
-    """A flag without its value, as it is listed: its program also takes ``--outputFormat``."""
-    if argument.startswith("--"):
-        return re.sub(r"(?<=[a-z])([A-Z])", r"-\1", argument.split("=", 1)[0]).lower()
-    return argument[:2] if argument.startswith("-") else argument
-
-
 def _leave(job: Job) -> tuple[str, ...]:
     """What it may do without asking, unless the user says so in Gemini CLI's terms: nobody is there to be asked."""
-    if any(_flag(argument) in _LEAVES for argument in job.arguments):
+    if any(_spelled(argument) in _LEAVES for argument in job.arguments):
         return ()
     return ("--approval-mode", "yolo" if job.allow_commands else "auto_edit")
 

@@ -41,18 +41,10 @@ from gitsession.backends.base import (
     Usage,
 )
 from gitsession.backends.jsonlines import Line
+from gitsession.backends.passing import Refused
 from gitsession.backends.wording import number, reason, table, text, what
 from gitsession.backends.wrapped import Call
-from gitsession.errors import UsageError
 
-_OURS: Final = {
-    "--output": ("--format",),
-    "--model": ("-m", "--model"),
-    "--session-id": ("-s", "--session", "-c", "--continue", "--fork"),
-}
-"""opencode's flags that would break what is built on, by our flag that does it."""
-_ELSEWHERE: Final = ("--attach", "--dir", "--help", "-h", "--interactive", "-i", "--version", "-v", "--")
-"""Flags with which it does not work here, or does not work at all."""
 _READS: Final = frozenset(
     (
         "codesearch",
@@ -82,6 +74,17 @@ _NETWORK: Final = re.compile(r"(?i)connect|fetch|socket|network|timed? ?out|econ
 _HELD: Final = 4096
 
 
+_REFUSED_FLAGS: Final = Refused(
+    "opencode",
+    {
+        "--output": ("--format",),
+        "--model": ("-m", "--model"),
+        "--session-id": ("-s", "--session", "-c", "--continue", "--fork"),
+    },
+    ("--attach", "--dir", "--help", "-h", "--interactive", "-i", "--version", "-v"),
+)
+
+
 class Dialect:
     """How opencode is called (``wrapped.Dialect``)."""
 
@@ -98,16 +101,7 @@ class Dialect:
     )
 
     def refuse(self, job: Job) -> None:
-        if job.arguments and not job.arguments[0].startswith("-"):
-            raise UsageError(
-                f"{job.arguments[0]!r} is no flag of opencode's", hint="the task is given with --task TEXT"
-            )
-        for flag in map(_flag, job.arguments):
-            ours = next((ours for ours, theirs in _OURS.items() if flag in theirs), None)
-            if ours is not None:
-                raise UsageError(f"{flag} of opencode is not passed on", hint=f"see {ours} of codeagent-wrapper")
-            if flag in _ELSEWHERE:
-                raise UsageError(f"{flag} of opencode is not passed on", hint="leave it out")
+        _REFUSED_FLAGS.check(job)
 
     def call(self, job: Job) -> Call:
         job = _within_reach(job)
@@ -132,13 +126,6 @@ def _within_reach(job: Job) -> Job:
     if job.native is None or job.native.directory.is_dir():
         return job
     return replace(job, native=None)
-
-
-def _flag(argument: str) -> str:
-    """A flag without its value, which a short one may have right after it."""
-    if argument.startswith("--"):
-        return argument.split("=", 1)[0]
-    return argument[:2] if argument.startswith("-") else argument
 
 
 def _permissions(job: Job) -> dict[str, str]:
