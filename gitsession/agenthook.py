@@ -133,6 +133,8 @@ def _handle(agent: str, which: Wanted, said: dict[str, Any]) -> None:
     _limit_time(which.limit)
     for name in _UNUSED:
         sys.modules.setdefault(name, _Later(name))
+    # OpenSSL's hashes are quicker than Python's own from some 100 KB on, and take longer than that to load.
+    sys.modules.setdefault("_hashlib", None)  # type: ignore[arg-type]
     if looks_at_all(agent, which.kind, said.get("tool_name")) and isinstance(said.get("session_id"), str):
         from gitsession.store.files import default_home
         from gitsession.verbs import early

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -129,6 +128,8 @@ class Filters:
                 )  # fmt: skip
             yield os.fsencode(place)
         finally:
+            import shutil
+
             shutil.rmtree(place, ignore_errors=True)
 
 
@@ -188,6 +189,8 @@ def _system_attributes() -> list[Path]:
     if os.environ.get("GIT_ATTR_NOSYSTEM", "").lower() not in _FALSE:
         return []
     places = [Path("/etc/gitattributes")]
+    import shutil
+
     program = shutil.which("git")
     if program is not None:
         places.append(Path(program).resolve().parent.parent / "etc" / "gitattributes")

@@ -10,7 +10,6 @@ file that a kill left behind is never in the way, because every new index is mad
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -35,6 +34,7 @@ _CONFIG: Final = (
 _STREAMED: Final = ("-c", "core.bigFileThreshold=8m", "-c", "pack.compression=0")
 _KEPT: Final = 4  # indexes made from the same state of the user's
 _ABANDONED: Final = 3600.0  # seconds after which a temporary file is nobody's
+_PART: Final = 1 << 20  # bytes
 
 
 class Index(NamedTuple):
@@ -108,7 +108,7 @@ class Indexes:
             for path in self._repo.private_dir.glob(pattern):
                 with suppress(OSError):
                     if time.time() - path.stat().st_mtime > _ABANDONED:
-                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                        _remove(path)
 
     @contextmanager
     def fresh(self, original: Path) -> Iterator[Path]:
@@ -121,7 +121,8 @@ class Indexes:
         try:
             with suppress(FileNotFoundError), original.open("rb") as source:
                 with path.open("xb") as target:
-                    shutil.copyfileobj(source, target)
+                    while part := source.read(_PART):
+                        target.write(part)
                 facts = os.fstat(source.fileno())
                 os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
             yield path
@@ -196,6 +197,15 @@ class Indexes:
 
     def _name(self, tree: str, signature: str) -> Path:
         return self._repo.private_dir / f"index.{tree}.{signature}"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        import shutil
+
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _put(temporary: Path, path: Path) -> None:

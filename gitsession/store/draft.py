@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ from gitsession.clock import timestamp
 from gitsession.errors import IllegalTransition, StoreError
 from gitsession.lifecycle import Doc, Entry
 from gitsession.store.files import write_atomic
-from gitsession.store.index import touch
 from gitsession.store.journal import Journal, decode, encode
 from gitsession.store.record import serialize
 from gitsession.store.state import State
@@ -31,6 +32,8 @@ class Draft:
         self._logged = False
         self._must_save = False
         self.failed = False
+        self.may_wait = False
+        """Whether a small snapshot, too, is written only when the journal has grown by as much as it is large."""
 
     @property
     def doc(self) -> Doc:
@@ -59,7 +62,9 @@ class Draft:
             self.failed = False
             raise
         if self.doc["status"] == lifecycle.COMPLETED:
-            touch(self._path)
+            # ``gitsession.store.index`` counts on it.
+            with suppress(OSError):
+                os.utime(self._path)
         self.doc["journal"]["offset"] = self._journal.append(line, self._state.end)
         self.failed = False
         self._logged = True
@@ -81,7 +86,8 @@ class Draft:
             return
         grown = self._state.end - self._state.saved_end
         size = self._state.saved_size
-        if self._must_save or size < SMALL or grown > size or grown < 0:
+        due = size < SMALL and not self.may_wait
+        if self._must_save or due or grown > size or grown < 0:
             self.save()
 
     def _refuse_after_failure(self) -> None:

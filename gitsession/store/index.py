@@ -3,7 +3,7 @@
 A row counts only while both files of its session are as they were when it was made: moments of the last change, size
 and inode, which one pass over the directory gives.  So the files are always right; whatever happens to the index costs
 time and nothing else, and it may be deleted at any moment.  Of a completed session only the session file is looked at,
-which halves the time for those that are many: who adds to its journal touches the session file before (``touch``), and
+which halves the time for those that are many: who adds to its journal touches the session file before, and
 a power cut, which may keep the one and lose the other, ends what the index is good for.
 
 The file is a line that says who wrote it and since when the machine runs, four bytes of CRC-32, and the rows as
@@ -66,12 +66,6 @@ class Look(NamedTuple):
     snapshots: dict[str, State | None]
     journals: dict[str, State | None]
     temporaries: set[str]
-
-
-def touch(snapshot: Path) -> None:
-    """Let the moment of the session file's last change be now."""
-    with suppress(OSError):
-        os.utime(snapshot)
 
 
 def look(directory: Path, final: Collection[str] = ()) -> Look:

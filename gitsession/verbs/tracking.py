@@ -113,6 +113,8 @@ class _Feeding:
                     self._end(draft)
                 if self._event.kind in (TURN, END):
                     self._recorder.packs.tend()
+            # The agent waits for us at each call of a tool: the journal says all, until the turn ends.
+            draft.may_wait = self._event.kind in (BEFORE, TOOL)
             self._keep_questions()
             self._keep_words()
         if self._is_empty:

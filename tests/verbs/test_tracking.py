@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -301,6 +302,20 @@ def test_a_tool_that_names_its_file_brings_that_and_nothing_else(repo: GitRepo, 
     assert steps(doc) == [("agent", ["README.md"], "toolu_1")]
     assert doc["checkpoints"][0]["capture"] == "paths"
     assert doc["checkpoints"][0]["agent"] == {"agent": "claude-code", "id": claude.session, "at": None}
+
+
+def test_in_the_middle_of_a_turn_the_journal_says_it_and_at_its_end_the_snapshot_too(
+    repo: GitRepo, claude: Claude
+) -> None:
+    session = begin(claude)
+    file = SessionStore().sessions_dir / f"{session}.json"
+    before = file.read_bytes()
+    repo.write("made.txt", "1\n")
+    tell(claude.wrote("1", "made.txt"))
+    assert file.read_bytes() == before
+    assert only_session()["checkpoints"][-1]["call"] == "1"
+    tell(claude.stop())
+    assert json.loads(file.read_bytes())["checkpoints"] == only_session()["checkpoints"]
 
 
 def test_what_a_person_changed_before_the_next_prompt_is_found(repo: GitRepo, claude: Claude) -> None:
