@@ -34,19 +34,32 @@ class Place:
         self.home = home
         self.store = home / ".pinable-agents"
         self.more: dict[str, str] = {}
+        self.address = ""
+        """Where the agent is to look for its model, if not at the server."""
         self._wire = wire
         self._settle = settle
         self.server: ModelServer | None = None
+        self._started: list[subprocess.Popen[str]] = []
         (home / "tmp").mkdir()
 
     def serve(self, script: Sequence[Step] | Mapping[str, Sequence[Step]]) -> ModelServer:
-        self.server = ModelServer(script, self._wire)
-        return self.server.__enter__()
+        return self.serve_by(ModelServer(script, self._wire))
+
+    def serve_by(self, server: ModelServer) -> ModelServer:
+        """Let this server take the place of the one before."""
+        if self.server is not None:
+            self.server.__exit__()
+        self.server = server
+        return server.__enter__()
 
     def close(self) -> None:
         """Processes of the session that are left are ended, and counted as a mistake."""
         if self.server is not None:
             self.server.__exit__()
+        for started in self._started:
+            if started.poll() is None:
+                started.kill()
+                started.communicate()
         left = self.processes()
         for process in left:
             process.kill()
@@ -56,19 +69,22 @@ class Place:
         return str(self.repo.path / name)
 
     def environment(self) -> dict[str, str]:
-        assert self.server is not None
+        address = self.address
+        if not address:
+            assert self.server is not None
+            address = self.server.url
         return installed.environment(
             self.home,
             GIT_CONFIG_GLOBAL=os.environ["GIT_CONFIG_GLOBAL"],
             PINABLE_CHECKPOINT__SETTLE="60s",
             TMPDIR=str(self.home / "tmp"),
             PWD="/",
-            **self._settle(self.home, self.server.url),
+            **self._settle(self.home, address),
             **self.more,
         )
 
-    def begin(self, *flags: str) -> subprocess.CompletedProcess[str]:
-        return self.run(*self._beginning(), *flags)
+    def begin(self, *flags: str, task: str = TASK, session: str = "one") -> subprocess.CompletedProcess[str]:
+        return self.run("--backend", self.backend, "--task", task, "--session-id", session, *flags)
 
     def go_on(self, *flags: str) -> subprocess.CompletedProcess[str]:
         """From a directory that is not the session's."""
@@ -86,8 +102,9 @@ class Place:
         )
 
     def start(self, *flags: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [program("codeagent-wrapper"), *self._beginning(), *flags],
+        begin = ("--backend", self.backend, "--task", TASK, "--session-id", "one")
+        started = subprocess.Popen(
+            [program("codeagent-wrapper"), *begin, *flags],
             cwd=self.repo.path,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
@@ -96,9 +113,8 @@ class Place:
             text=True,
             start_new_session=True,
         )
-
-    def _beginning(self) -> list[str]:
-        return ["--backend", self.backend, "--task", TASK, "--session-id", "one"]
+        self._started.append(started)
+        return started
 
     def read(self, session: str = "one") -> dict[str, Any]:
         return SessionStore(self.store).read(session)
@@ -108,8 +124,8 @@ class Place:
         assert self.server is not None
         return json.dumps(self.server.requests[request], ensure_ascii=False)
 
-    def processes(self) -> list[psutil.Process]:
-        """Living processes of the session, other than zombies."""
+    def processes(self, session: str = "one") -> list[psutil.Process]:
+        """Living processes of a session, other than zombies."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -117,7 +133,7 @@ class Place:
                 zombie = process.status() == psutil.STATUS_ZOMBIE
             except (psutil.Error, OSError):
                 continue
-            if not zombie and (environment.get(MARK), environment.get("PINABLE_HOME")) == ("one", str(self.store)):
+            if not zombie and (environment.get(MARK), environment.get("PINABLE_HOME")) == (session, str(self.store)):
                 found.append(process)
         return found
 

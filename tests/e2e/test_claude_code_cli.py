@@ -10,23 +10,19 @@ import json
 import os
 import signal
 import stat
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from agents import installed
-from backends.model_server import Fault, ModelServer, Step, call, say, step, wait_for
-from support import GitRepo, program
+from agents.places import KEY, TASK, Place
+from backends.model_server import Fault, Messages, ModelServer, Step, call, say, step, wait_for
+from support import GitRepo
 
 from gitsession.backends.processes import MARK
 from gitsession.store import natives
-from gitsession.store.sessions import SessionStore
 
-KEY = "sk-test-0123456789abcdef"
-TASK = "Improve the adder, please."
 OUTER = {"CLAUDECODE": "1", "CLAUDE_CODE_CHILD_SESSION": "1", "CLAUDE_CODE_SESSION_ID": "outer", "AI_AGENT": "outer"}
 pytestmark = installed.needed("claude-code")
 
@@ -45,109 +41,42 @@ class PacedServer(ModelServer):
         return super().take(body, headers)
 
 
-class Place:
-    """A repository, Claude Code's own home, and a server between which the program is run."""
+class Claude(Place):
+    """A place for Claude Code."""
 
     def __init__(self, repo: GitRepo, home: Path) -> None:
-        self.repo = repo
-        self.home = home
-        self.store = home / ".pinable-agents"
-        self.server: ModelServer | None = None
-        self.started: subprocess.Popen[str] | None = None
+        super().__init__("claude-code", Messages(), repo, home, settle)
 
-    def serve(self, *script: Step, paced: bool = False) -> ModelServer:
-        self.close()
-        self.server = PacedServer(script, self.checkpoints) if paced else ModelServer(script)
-        return self.server.__enter__()
-
-    def close(self) -> None:
-        if self.server is not None:
-            self.server.__exit__()
-
-    def path(self, name: str) -> str:
-        return str(self.repo.path / name)
-
-    def environment(self) -> dict[str, str]:
-        assert self.server is not None
-        return installed.environment(
-            self.home,
-            ANTHROPIC_BASE_URL=self.server.url,
-            ANTHROPIC_API_KEY=KEY,
-            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
-            CLAUDE_CODE_MAX_RETRIES="1",
-            GIT_CONFIG_GLOBAL=os.environ["GIT_CONFIG_GLOBAL"],
-            PINABLE_CHECKPOINT__SETTLE="60s",
-            **OUTER,
-        )
-
-    def run(self, *flags: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program("codeagent-wrapper"), *flags],
-            cwd=cwd or self.repo.path,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-
-    def begin(self, *flags: str, task: str = TASK, session: str = "one") -> subprocess.CompletedProcess[str]:
-        return self.run("--backend", "claude-code", "--task", task, "--session-id", session, *flags)
-
-    def start(self, *flags: str) -> subprocess.Popen[str]:
-        begin = ("--backend", "claude-code", "--task", TASK, "--session-id", "one")
-        self.started = subprocess.Popen(
-            [program("codeagent-wrapper"), *begin, *flags],
-            cwd=self.repo.path,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        return self.started
-
-    def doc(self, session: str = "one") -> dict[str, Any]:
-        return SessionStore(self.store).read(session)
+    def play(self, *script: Step, paced: bool = False) -> ModelServer:
+        return self.serve_by(PacedServer(script, self.checkpoints) if paced else ModelServer(script))
 
     def checkpoints(self) -> int:
-        return len(self.doc()["checkpoints"])
+        return len(self.read()["checkpoints"])
 
     def conversation(self, request: int = -1) -> str:
         """A request's messages as JSON."""
         assert self.server is not None
         return json.dumps(self.server.requests[request]["messages"], ensure_ascii=False)
 
-    def processes(self, session: str = "one") -> list[psutil.Process]:
-        """Living processes of a session, other than zombies."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                environment = process.environ()
-                zombie = process.status() == psutil.STATUS_ZOMBIE
-            except (psutil.Error, OSError):
-                continue
-            if not zombie and (environment.get(MARK), environment.get("PINABLE_HOME")) == (session, str(self.store)):
-                found.append(process)
-        return found
+
+def settle(_home: Path, url: str) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": KEY,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "1",
+        **OUTER,
+    }
 
 
 @pytest.fixture
-def place(repo: GitRepo, seal: Path) -> Iterator[Place]:
-    made = Place(repo, seal)
+def place(repo: GitRepo, seal: Path) -> Iterator[Claude]:
+    made = Claude(repo, seal)
     yield made
     made.close()
-    if made.started is not None and made.started.poll() is None:
-        made.started.kill()
-        made.started.communicate()
-    left = made.processes()
-    for process in left:
-        process.kill()
-    assert not left, "no process is left behind"
 
 
-def edits(place: Place) -> list[Step]:
+def edits(place: Claude) -> list[Step]:
     """Three edits, one of them by a command that fails."""
     command = "ps -eo args > ps.txt; env > env.txt; echo two >> a.txt; false"
     old, new = "return a + b", "return b + a"
@@ -160,8 +89,8 @@ def edits(place: Place) -> list[Step]:
     ]
 
 
-def test_it_creates_edits_and_runs_commands(place: Place) -> None:
-    place.serve(*edits(place), paced=True)
+def test_it_creates_edits_and_runs_commands(place: Claude) -> None:
+    place.play(*edits(place), paced=True)
     before = place.repo.user_state()
     done = place.begin("--allow-commands", "--", "--append-system-prompt", "Be brief.")
     assert (done.returncode, done.stderr) == (0, "")
@@ -186,7 +115,7 @@ def test_it_creates_edits_and_runs_commands(place: Place) -> None:
     assert "b + a" in place.repo.git("show", f"{tip}~1:src/util.py")
     assert "a + b" in place.repo.git("show", f"{tip}~2:src/util.py")
 
-    doc = place.doc()
+    doc = place.read()
     [agent] = doc["agents"]
     assert (agent["agent"], agent["version"], agent["directory"]) == ("claude-code", "2.1.197", str(place.repo.path))
     assert agent["model"].startswith("claude-")
@@ -209,7 +138,7 @@ def test_it_creates_edits_and_runs_commands(place: Place) -> None:
     assert_private(place)
 
 
-def assert_private(place: Place) -> None:
+def assert_private(place: Claude) -> None:
     """The key is nowhere in what we keep, and nobody else can read any of it."""
     assert all(
         not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) for path in [place.store, *place.store.rglob("*")]
@@ -219,8 +148,8 @@ def assert_private(place: Place) -> None:
     assert objects.count(KEY.encode()) == (place.repo.path / "env.txt").read_bytes().count(KEY.encode())
 
 
-def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Place) -> None:
-    server = place.serve(
+def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Claude) -> None:
+    server = place.play(
         step(call("Bash", command="make > made.txt 2>&1", description="Build")),
         step(say("I could not build.")),
         step(call("Bash", command="echo made > made.txt", description="Build")),
@@ -230,8 +159,8 @@ def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Place) -
     assert denied.returncode == 3
     reason = "Claude Code was not allowed to use Bash; --allow-commands allows it"
     assert reason in denied.stdout
-    assert (place.doc()["status"], place.doc()["pause_reason"]) == ("paused", reason)
-    model = place.doc()["agents"][0]["model"]
+    assert (place.read()["status"], place.read()["pause_reason"]) == ("paused", reason)
+    model = place.read()["agents"][0]["model"]
     elsewhere = place.home / "elsewhere"
     elsewhere.mkdir()
     done = place.run("--session-id", "one", "--allow-commands", cwd=elsewhere)
@@ -240,7 +169,7 @@ def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Place) -
     assert "I could not build." in place.conversation()
     assert "The run was interrupted. Go on with the task" in place.conversation()
     assert place.repo.git("show", "refs/pinable/one:made.txt") == "made"
-    doc = place.doc()
+    doc = place.read()
     assert [agent["model"] for agent in doc["agents"]] == [model]
     assert doc["cost"]["total_tokens"] == 4 * 6034
 
@@ -254,9 +183,9 @@ FAULTS = [
 ]
 
 
-def test_failures_of_the_api_are_no_success_and_can_be_gone_on_from(place: Place) -> None:
+def test_failures_of_the_api_are_no_success_and_can_be_gone_on_from(place: Claude) -> None:
     write = call("Write", file_path=place.path("a.txt"), content="one\n")
-    server = place.serve()
+    server = place.play()
     for number, (fault, status, reason) in enumerate(FAULTS):
         broken = Fault(status=fault) if isinstance(fault, int) else Fault(how=fault, message="overloaded_error")
         server.forget()
@@ -264,32 +193,32 @@ def test_failures_of_the_api_are_no_success_and_can_be_gone_on_from(place: Place
         failed = place.run("--session-id", "one") if number else place.begin()
         assert failed.returncode == status, failed.stdout
         assert reason in failed.stdout
-        assert place.doc()["pause_reason"].startswith(reason)
+        assert place.read()["pause_reason"].startswith(reason)
     server.scripts[""] = [step(write)] * (server.steps[-1] + 2) + [step(say("Done."))]
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
     assert place.repo.git("show", "refs/pinable/one:a.txt") == "one"
-    assert len(place.doc()["agents"]) == 1
+    assert len(place.read()["agents"]) == 1
 
 
-def test_a_stream_that_is_cut_before_it_said_anything_is_asked_for_again_by_claude_itself(place: Place) -> None:
+def test_a_stream_that_is_cut_before_it_said_anything_is_asked_for_again_by_claude_itself(place: Claude) -> None:
     write = call("Write", file_path=place.path("a.txt"), content="one\n")
-    place.serve(step(write, faults=(Fault(how="reset"),)), step(say("Done.")))
+    place.play(step(write, faults=(Fault(how="reset"),)), step(say("Done.")))
     done = place.begin()
     assert done.returncode == 0, done.stderr
     assert place.repo.git("show", "refs/pinable/one:a.txt") == "one"
-    assert place.doc()["cost"]["total_tokens"] == 2 * 6034
+    assert place.read()["cost"]["total_tokens"] == 2 * 6034
 
 
-def test_limits_end_the_run(place: Place) -> None:
-    server = place.serve(*edits(place))
+def test_limits_end_the_run(place: Claude) -> None:
+    server = place.play(*edits(place))
     turns = place.begin("--max-turns", "1")
     assert turns.returncode == 3
     assert "the limit of replies (--max-turns) is reached" in turns.stdout
     cost = place.run("--session-id", "one", "--max-cost", "0.02")
     assert cost.returncode == 3
     assert "the limit of --max-cost is reached" in cost.stdout
-    spent = place.doc()["cost"]
+    spent = place.read()["cost"]
     assert spent["total_tokens"] == len(server.requests) * 6034
     assert spent["estimated_cost_usd"] == pytest.approx(len(server.requests) * 0.01385)
     count = len(server.requests)
@@ -300,7 +229,7 @@ def test_limits_end_the_run(place: Place) -> None:
 WAITS = "touch started; sleep 50; echo late > late.txt"
 
 
-def waiting(place: Place) -> list[Step]:
+def waiting(place: Claude) -> list[Step]:
     """An edit, and a command that does not come to an end."""
     return [
         step(call("Write", file_path=place.path("a.txt"), content="one\n")),
@@ -311,8 +240,8 @@ def waiting(place: Place) -> list[Step]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Place, number: signal.Signals) -> None:
-    server = place.serve(*waiting(place))
+def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Claude, number: signal.Signals) -> None:
+    server = place.play(*waiting(place))
     process = place.start("--allow-commands")
     wait_for((place.repo.path / "started").exists, 60)
     os.kill(process.pid, number)
@@ -320,18 +249,18 @@ def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Place, number:
     assert process.returncode == 130, err
     assert "Session paused: one" in out
     assert not place.processes()
-    assert place.doc()["cost"]["total_tokens"] == 2 * 6034
+    assert place.read()["cost"]["total_tokens"] == 2 * 6034
     server.scripts[""] = [step(say("Done."))]
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
     assert "a.txt" in place.conversation()
     assert not (place.repo.path / "late.txt").exists()
-    assert len(place.doc()["agents"]) == 1
+    assert len(place.read()["agents"]) == 1
 
 
-def test_it_is_interrupted_in_the_middle_of_a_reply(place: Place) -> None:
+def test_it_is_interrupted_in_the_middle_of_a_reply(place: Claude) -> None:
     stalled = Fault(how="stall", seconds=30)
-    server = place.serve(step(say("I begin."), call("Read", file_path=place.path("README.md")), faults=(stalled,)))
+    server = place.play(step(say("I begin."), call("Read", file_path=place.path("README.md")), faults=(stalled,)))
     process = place.start()
     wait_for(lambda: server.requests, 60)
     assert process.stdout is not None
@@ -342,14 +271,14 @@ def test_it_is_interrupted_in_the_middle_of_a_reply(place: Place) -> None:
     server.scripts[""] = [step(say("Done."))]
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
-    assert len(place.doc()["agents"]) == 1
+    assert len(place.read()["agents"]) == 1
 
 
-def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None:
-    server = place.serve(*waiting(place))
+def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Claude) -> None:
+    server = place.play(*waiting(place))
     process = place.start("--allow-commands")
     wait_for((place.repo.path / "started").exists, 60)
-    wait_for(lambda: place.doc()["cost"]["total_tokens"] == 2 * 6034, 60)
+    wait_for(lambda: place.read()["cost"]["total_tokens"] == 2 * 6034, 60)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     assert any("sleep" in left.name() for left in place.processes())
@@ -359,14 +288,14 @@ def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None
     assert not (place.repo.path / "late.txt").exists()
     assert server.steps[:2] == [0, 1]
     assert "File created successfully" in place.conversation()
-    doc = place.doc()
+    doc = place.read()
     assert len(doc["agents"]) == 1
     assert doc["cost"]["total_tokens"] == len(server.requests) * 6034, "what the killed run had spent is not lost"
     assert doc["checkpoints"][0]["call"] == "toolu_0_0"
 
 
-def test_a_session_that_claude_has_lost_begins_anew_with_what_was_done(place: Place) -> None:
-    server = place.serve(step(call("Write", file_path=place.path("a.txt"), content="one\n")), step(say("Half done.")))
+def test_a_session_that_claude_has_lost_begins_anew_with_what_was_done(place: Claude) -> None:
+    server = place.play(step(call("Write", file_path=place.path("a.txt"), content="one\n")), step(say("Half done.")))
     assert place.begin("--max-turns", "1").returncode == 3
     for record in (place.home / ".claude" / "projects").rglob("*.jsonl"):
         record.unlink()
@@ -376,11 +305,11 @@ def test_a_session_that_claude_has_lost_begins_anew_with_what_was_done(place: Pl
     assert again.returncode == 0, again.stderr
     assert "cannot go on with its session" in again.stderr
     assert "added a.txt" in place.conversation()
-    assert len(place.doc()["agents"]) == 2
+    assert len(place.read()["agents"]) == 2
 
 
-def test_a_long_prompt_arrives_whole(place: Place) -> None:
-    server = place.serve(step(say("Read.")))
+def test_a_long_prompt_arrives_whole(place: Claude) -> None:
+    server = place.play(step(say("Read.")))
     text = "".join(f"{number} über alles\n" for number in range(18_000))
     assert len(text.encode()) > 300_000
     file = place.home / "task.txt"
@@ -391,14 +320,14 @@ def test_a_long_prompt_arrives_whole(place: Place) -> None:
     assert len(server.requests) == 1
 
 
-def test_going_back_takes_files_and_conversation_along(place: Place) -> None:
+def test_going_back_takes_files_and_conversation_along(place: Claude) -> None:
     def write(number: int, content: str) -> Step:
         block = call("Write", file_path=place.path(f"{number}.txt"), content=content)
         return step(say(f"Step {number}."), {**block, "id": f"toolu_{content}_{number}"})
 
-    server = place.serve(*(write(number, "old") for number in range(3)), step(say("End.")), paced=True)
+    server = place.play(*(write(number, "old") for number in range(3)), step(say("End.")), paced=True)
     assert place.begin("--max-turns", "3").returncode == 3
-    [before] = place.doc()["agents"]
+    [before] = place.read()["agents"]
     server.scripts[""] = [step(say("?")), write(1, "new"), step(say("Better."))]
     back = place.run("--session-id", "one", "--restore-checkpoint", "0", "--max-turns", "1")
     assert back.returncode == 3, back.stderr
@@ -409,11 +338,11 @@ def test_going_back_takes_files_and_conversation_along(place: Place) -> None:
     assert "The files and this conversation were put back to here." in known
     assert (place.repo.path / "1.txt").read_text() == "new"
     assert not (place.repo.path / "2.txt").exists()
-    forked = place.doc()["agents"]
+    forked = place.read()["agents"]
     assert forked[0]["id"] == before["id"]
     assert len(forked) == 2
     done = place.run("--session-id", "one")
     assert done.returncode == 0, done.stderr
     assert "Step 1." in place.conversation()
     assert "Step 2." not in place.conversation()
-    assert len(place.doc()["agents"]) == 2
+    assert len(place.read()["agents"]) == 2

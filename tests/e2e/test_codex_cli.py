@@ -12,24 +12,19 @@ import re
 import signal
 import socket
 import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 from agents import installed
+from agents.places import KEY, TASK, Place
 from agents.wire_responses import Responses, patch, shell
 from backends.model_server import Fault, ModelServer, Step, say, step, wait_for
-from support import GitRepo, program
+from support import GitRepo
 
 from gitsession.backends.processes import MARK
 from gitsession.store import natives
-from gitsession.store.sessions import SessionStore
 
-KEY = "sk-test-0123456789abcdef"
-TASK = "Improve the adder, please."
 ONE_REPLY = 6034
 """Tokens of a reply of the server's, those of the cache included."""
 CONFIG = """\
@@ -51,68 +46,14 @@ stream_max_retries = 1
 pytestmark = installed.needed("codex")
 
 
-class Place:
-    """A repository, Codex's own home, and a server between which the program is run."""
+class Codex(Place):
+    """A place for Codex."""
 
     def __init__(self, repo: GitRepo, home: Path) -> None:
-        self.repo = repo
-        self.home = home
-        self.store = home / ".pinable-agents"
-        self.server: ModelServer | None = None
+        super().__init__("codex", Responses(), repo, home, settle)
 
-    def serve(self, *script: Step) -> ModelServer:
-        self.close()
-        self.server = ModelServer(script, Responses())
-        self.configure(self.server.url)
-        return self.server.__enter__()
-
-    def configure(self, url: str) -> None:
-        """Codex takes no server from its environment."""
-        config = self.home / ".codex" / "config.toml"
-        config.parent.mkdir(exist_ok=True)
-        config.write_text(CONFIG.format(url=url))
-
-    def close(self) -> None:
-        if self.server is not None:
-            self.server.__exit__()
-
-    def environment(self) -> dict[str, str]:
-        return installed.environment(
-            self.home,
-            SCRIPTED_KEY=KEY,
-            CODEX_THREAD_ID="outer",
-            GIT_CONFIG_GLOBAL=os.environ["GIT_CONFIG_GLOBAL"],
-            PINABLE_CHECKPOINT__SETTLE="60s",
-        )
-
-    def run(self, *flags: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program("codeagent-wrapper"), *flags],
-            cwd=cwd or self.repo.path,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-
-    def begin(self, *flags: str) -> subprocess.CompletedProcess[str]:
-        return self.run("--backend", "codex", "--task", TASK, "--session-id", "one", *flags)
-
-    def start(self, *flags: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [program("codeagent-wrapper"), "--backend", "codex", "--task", TASK, "--session-id", "one", *flags],
-            cwd=self.repo.path,
-            env=self.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def doc(self) -> dict[str, Any]:
-        return SessionStore(self.store).read("one")
+    def play(self, *script: Step) -> ModelServer:
+        return self.serve(script)
 
     def conversation(self) -> str:
         """The last request's input as JSON."""
@@ -123,32 +64,23 @@ class Place:
         """A file of a checkpoint, counted back from the newest: ``~1:a.txt``."""
         return self.repo.git("show", f"refs/pinable/one{revision}")
 
-    def processes(self) -> list[psutil.Process]:
-        """Living processes of the session, other than zombies."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                environment = process.environ()
-                zombie = process.status() == psutil.STATUS_ZOMBIE
-            except (psutil.Error, OSError):
-                continue
-            if not zombie and (environment.get(MARK), environment.get("PINABLE_HOME")) == ("one", str(self.store)):
-                found.append(process)
-        return found
+
+def settle(home: Path, url: str) -> dict[str, str]:
+    """Codex takes no server from its environment."""
+    config = home / ".codex" / "config.toml"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(CONFIG.format(url=url))
+    return {"SCRIPTED_KEY": KEY, "CODEX_THREAD_ID": "outer"}
 
 
 @pytest.fixture
-def place(repo: GitRepo, seal: Path) -> Iterator[Place]:
-    made = Place(repo, seal)
+def place(repo: GitRepo, seal: Path) -> Iterator[Codex]:
+    made = Codex(repo, seal)
     yield made
     made.close()
-    left = made.processes()
-    for process in left:
-        process.kill()
-    assert not left, "no process is left behind"
 
 
-def assert_private(place: Place) -> None:
+def assert_private(place: Codex) -> None:
     """The key is nowhere in what we keep, and nobody else can read any of it."""
     kept = [place.store, *place.store.rglob("*")]
     assert not any(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO) for path in kept)
@@ -159,10 +91,10 @@ def assert_private(place: Place) -> None:
 ADDER = "*** Update File: src/util.py\n@@\n-    return a + b\n+    return b + a"
 
 
-def test_it_creates_edits_and_runs_commands(place: Place) -> None:
+def test_it_creates_edits_and_runs_commands(place: Codex) -> None:
     # Codex does not wait for a checkpoint: a model that answered at once would have the next change in it, too.
     command = "ps -eo args > ps.txt; env | grep -v ^SCRIPTED > env.txt; echo two >> a.txt; false"
-    place.serve(
+    place.play(
         step(say("I look first."), patch("*** Add File: a.txt\n+one", ADDER)),
         step(shell("cat src/util.py >/dev/null"), delay=0.7),
         step(shell(command), delay=0.7),
@@ -187,7 +119,7 @@ def test_it_creates_edits_and_runs_commands(place: Place) -> None:
     assert "b + a" in place.at("~1:src/util.py")
     assert place.at(":a.txt") == "one\ntwo"
 
-    doc = place.doc()
+    doc = place.read()
     [agent] = doc["agents"]
     facts = (agent["agent"], agent["version"], agent["model"], agent["directory"])
     assert facts == ("codex", "0.171.0", "scripted-model", str(place.repo.path))
@@ -209,10 +141,10 @@ def test_it_creates_edits_and_runs_commands(place: Place) -> None:
     assert_private(place)
 
 
-def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Place, tmp_path: Path) -> None:
+def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Codex, tmp_path: Path) -> None:
     """What it refuses by itself it says on its standard error only; temporary files are in the sandbox by default."""
     outside = tmp_path.parent / f"{tmp_path.name}-outside.txt"
-    server = place.serve(
+    server = place.play(
         step(shell("echo inside > a.txt")),
         step(patch(f"*** Add File: {outside}\n+one")),
         step(say("I could not.")),
@@ -221,7 +153,7 @@ def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Place, t
     )
     denied = place.begin()
     assert denied.returncode == 3, denied.stderr
-    reason = place.doc()["pause_reason"]
+    reason = place.read()["pause_reason"]
     assert reason.startswith("Codex was not allowed what it wanted (patch rejected: writing outside of the project")
     assert reason.endswith("; --allow-commands takes its sandbox away")
     assert place.at(":a.txt") == "inside"
@@ -237,9 +169,9 @@ def test_what_it_may_not_do_is_no_success_and_goes_on_with_leave(place: Place, t
     assert server.steps == [0, 1, 2, 3, 4]
     assert "I could not." in place.conversation()
     assert "The run was interrupted. Go on with the task" in place.conversation()
-    [agent] = place.doc()["agents"]
+    [agent] = place.read()["agents"]
     assert agent["model"] == "other-model"
-    assert place.doc()["cost"]["total_tokens"] == 5 * ONE_REPLY, "what was counted before is not counted again"
+    assert place.read()["cost"]["total_tokens"] == 5 * ONE_REPLY, "what was counted before is not counted again"
 
 
 FAULTS: list[tuple[int | str, int, str]] = [
@@ -252,9 +184,9 @@ FAULTS: list[tuple[int | str, int, str]] = [
 ]
 
 
-def test_failures_of_the_api_are_no_success_and_can_be_gone_on_from(place: Place) -> None:
+def test_failures_of_the_api_are_no_success_and_can_be_gone_on_from(place: Codex) -> None:
     edit, end = step(shell("echo one > a.txt")), step(say("Done."))
-    server = place.serve(edit, end)
+    server = place.play(edit, end)
     for fault, status, reason in FAULTS:
         server.forget()
         broken = Fault(status=fault) if isinstance(fault, int) else Fault(how=fault, message="server_is_overloaded")
@@ -263,24 +195,24 @@ def test_failures_of_the_api_are_no_success_and_can_be_gone_on_from(place: Place
         assert failed.returncode == status, (fault, failed.stdout, failed.stderr)
         assert reason in failed.stderr + failed.stdout
         assert KEY not in failed.stderr + failed.stdout
-        assert place.doc()["status"] == "paused"
-        assert place.doc()["cost"]["total_tokens"] == ONE_REPLY, "what the first turn had spent until it failed"
+        assert place.read()["status"] == "paused"
+        assert place.read()["cost"]["total_tokens"] == ONE_REPLY, "what the first turn had spent until it failed"
     server.scripts[""] = [edit, end]
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
     assert place.at(":a.txt") == "one"
     assert server.steps[-1] == 1, "what it did it knows, and does not do again"
-    assert len(place.doc()["agents"]) == 1
-    assert place.doc()["cost"]["total_tokens"] == 2 * ONE_REPLY
+    assert len(place.read()["agents"]) == 1
+    assert place.read()["cost"]["total_tokens"] == 2 * ONE_REPLY
 
 
-def test_a_cut_stream_is_asked_for_again_by_codex_itself(place: Place) -> None:
-    place.serve(step(say("I begin."), shell("echo one > a.txt"), faults=(Fault(how="reset"),)), step(say("Done.")))
+def test_a_cut_stream_is_asked_for_again_by_codex_itself(place: Codex) -> None:
+    place.play(step(say("I begin."), shell("echo one > a.txt"), faults=(Fault(how="reset"),)), step(say("Done.")))
     done = place.begin()
     assert done.returncode == 0, done.stderr
     assert "Reconnecting... 1/1" in done.stderr
     assert place.at(":a.txt") == "one"
-    assert place.doc()["cost"]["total_tokens"] == 2 * ONE_REPLY
+    assert place.read()["cost"]["total_tokens"] == 2 * ONE_REPLY
 
 
 def waiting() -> list[Step]:
@@ -293,8 +225,8 @@ def waiting() -> list[Step]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Place, number: signal.Signals) -> None:
-    place.serve(*waiting())
+def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Codex, number: signal.Signals) -> None:
+    place.play(*waiting())
     process = place.start()
     wait_for((place.repo.path / "started").exists)
     os.kill(process.pid, number)
@@ -302,17 +234,17 @@ def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Place, number:
     assert process.returncode == 130, err
     assert "Session paused: one" in out
     assert not place.processes()
-    assert place.doc()["cost"]["total_tokens"] == 2 * ONE_REPLY
+    assert place.read()["cost"]["total_tokens"] == 2 * ONE_REPLY
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
     assert "A a.txt" in place.conversation(), "it knows what it did"
     assert not (place.repo.path / "late.txt").exists()
-    assert len(place.doc()["agents"]) == 1
-    assert place.doc()["cost"]["total_tokens"] == 3 * ONE_REPLY
+    assert len(place.read()["agents"]) == 1
+    assert place.read()["cost"]["total_tokens"] == 3 * ONE_REPLY
 
 
-def test_it_is_interrupted_in_the_middle_of_a_reply(place: Place) -> None:
-    server = place.serve(step(say("I begin."), faults=(Fault(how="stall", seconds=30),)), step(say("Done.")))
+def test_it_is_interrupted_in_the_middle_of_a_reply(place: Codex) -> None:
+    server = place.play(step(say("I begin."), faults=(Fault(how="stall", seconds=30),)), step(say("Done.")))
     process = place.start()
     wait_for(lambda: server.requests)
     os.kill(process.pid, signal.SIGINT)
@@ -320,12 +252,12 @@ def test_it_is_interrupted_in_the_middle_of_a_reply(place: Place) -> None:
     assert process.returncode == 130
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
-    assert len(place.doc()["agents"]) == 1
+    assert len(place.read()["agents"]) == 1
 
 
-def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None:
+def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Codex) -> None:
     """Codex works on without it, as the only writer of its session, until the session is gone on with."""
-    place.serve(*waiting())
+    place.play(*waiting())
     process = place.start()
     wait_for((place.repo.path / "started").exists)
     os.kill(process.pid, signal.SIGKILL)
@@ -339,16 +271,16 @@ def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None
     assert not place.processes()
     assert not (place.repo.path / "late.txt").exists()
     assert "A a.txt" in place.conversation()
-    doc = place.doc()
+    doc = place.read()
     assert len(doc["agents"]) == 1
     assert doc["checkpoints"][0]["call"] == f"{doc['agents'][0]['id']}/0/item_1"
     # Codex adds a reply to its sums when the tools it called have ended: it may never have come to it.
     assert doc["cost"]["total_tokens"] in (2 * ONE_REPLY, 3 * ONE_REPLY)
 
 
-def test_a_session_that_codex_has_lost_begins_anew_with_what_was_done(place: Place) -> None:
+def test_a_session_that_codex_has_lost_begins_anew_with_what_was_done(place: Codex) -> None:
     broken = (Fault(status=400),) * 2
-    server = place.serve(step(patch("*** Add File: a.txt\n+one")), step(say("?"), faults=broken))
+    server = place.play(step(patch("*** Add File: a.txt\n+one")), step(say("?"), faults=broken))
     assert place.begin().returncode == 1
     for record in (place.home / ".codex" / "sessions").rglob("*.jsonl"):
         record.unlink()
@@ -358,12 +290,12 @@ def test_a_session_that_codex_has_lost_begins_anew_with_what_was_done(place: Pla
     assert again.returncode == 0, again.stderr
     assert "cannot go on with its session" in again.stderr
     assert "added a.txt" in place.conversation()
-    assert len(place.doc()["agents"]) == 2
-    assert place.doc()["cost"]["total_tokens"] == 2 * ONE_REPLY
+    assert len(place.read()["agents"]) == 2
+    assert place.read()["cost"]["total_tokens"] == 2 * ONE_REPLY
 
 
-def test_it_takes_over_from_another_backend_with_what_was_done(place: Place) -> None:
-    place.serve(step(shell("echo two >> a.txt")), step(say("Done.")))
+def test_it_takes_over_from_another_backend_with_what_was_done(place: Codex) -> None:
+    place.play(step(shell("echo two >> a.txt")), step(say("Done.")))
     first = place.run("--task", TASK, "--session-id", "one", "--", "sh", "-c", "echo one > a.txt; exit 7")
     assert first.returncode == 3, first.stderr
     done = place.run("--session-id", "one", "--backend", "codex")
@@ -372,11 +304,11 @@ def test_it_takes_over_from_another_backend_with_what_was_done(place: Place) -> 
     assert TASK in known
     assert "added a.txt" in known
     assert place.at(":a.txt") == "one\ntwo"
-    assert place.doc()["backend"] == "codex"
+    assert place.read()["backend"] == "codex"
 
 
-def test_a_long_prompt_arrives_whole(place: Place) -> None:
-    place.serve(step(say("Read.")))
+def test_a_long_prompt_arrives_whole(place: Codex) -> None:
+    place.play(step(say("Read.")))
     text = "".join(f"{number} über alles\n" for number in range(18_000))
     assert len(text.encode()) > 300_000
     file = place.home / "task.txt"
@@ -386,9 +318,9 @@ def test_a_long_prompt_arrives_whole(place: Place) -> None:
     assert json.dumps(text.strip(), ensure_ascii=False)[1:-1] in place.conversation()
 
 
-def test_going_back_begins_anew_and_says_so(place: Place) -> None:
+def test_going_back_begins_anew_and_says_so(place: Codex) -> None:
     """It can go on from where its conversation is, but not from where it was."""
-    server = place.serve(
+    server = place.play(
         *(step(say(f"Step {number}."), shell(f"echo old > {number}.txt")) for number in range(3)),
         step(say("?"), faults=(Fault(status=400),)),
     )
@@ -405,17 +337,17 @@ def test_going_back_begins_anew_and_says_so(place: Place) -> None:
     assert (place.repo.path / "0.txt").read_text() == "old\n"
     assert (place.repo.path / "1.txt").read_text() == "new\n"
     assert not (place.repo.path / "2.txt").exists()
-    assert len(place.doc()["agents"]) == 2
-    assert place.doc()["cost"]["total_tokens"] == 5 * ONE_REPLY
+    assert len(place.read()["agents"]) == 2
+    assert place.read()["cost"]["total_tokens"] == 5 * ONE_REPLY
 
 
-def test_without_a_network_the_watchdog_ends_its_waiting(place: Place) -> None:
+def test_without_a_network_the_watchdog_ends_its_waiting(place: Codex) -> None:
     """It says that it waits again and again, with growing pauses: the second time after five seconds."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        place.configure(f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        place.address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
         done = place.begin("--idle-timeout", "6s")
     assert done.returncode == 3, done.stderr
     assert len(re.findall("waiting for network", done.stderr)) == 1
     assert "nothing was heard of codex for the time of --idle-timeout" in done.stderr + done.stdout
-    assert place.doc()["status"] == "paused"
+    assert place.read()["status"] == "paused"
