@@ -10,8 +10,7 @@
     │   ├── CheckpointNotFound      2
     │   ├── IllegalTransition       2   the session's state does not allow it
     │   ├── UnknownBackend          2
-    │   ├── OutsideRepository       2   a path that leaves the repository
-    │   └── NotYet                  2   planned, not built
+    │   └── OutsideRepository       2   a path that leaves the repository
     ├── RepositoryError             1
     │   ├── NotARepository          1
     │   ├── BareRepository          1
@@ -92,10 +91,6 @@ class UnknownBackend(UsageError):
 
 class OutsideRepository(UsageError):
     """A path given by the user leaves the repository."""
-
-
-class NotYet(UsageError):
-    """A documented part that is not built yet: said plainly, never ignored."""
 
 
 class RepositoryError(GitSessionError):

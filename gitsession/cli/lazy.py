@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
-
-from gitsession.errors import NotYet
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -20,9 +18,9 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class LazyGroup(click.Group):
-    """``commands``: name to (``"module:attribute"``, short help); ``None`` for a command that is not built yet."""
+    """``table``: name to (``"module:attribute"``, short help)."""
 
-    def __init__(self, *args: Any, table: Mapping[str, tuple[str | None, str]], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, table: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, context_settings=HELP_OPTIONS, **kwargs)
         self._table = table
 
@@ -32,10 +30,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - the same
         if cmd_name not in self._table:
             return None
-        target, short_help = self._table[cmd_name]
-        if target is None:
-            return _not_built(cmd_name, short_help)
-        module, _, attribute = target.partition(":")
+        module, _, attribute = self._table[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
@@ -52,30 +47,12 @@ class LazyGroup(click.Group):
 
         names = [
             CompletionItem(name, help=short_help)
-            for name, (target, short_help) in self._table.items()
-            if target is not None and name.startswith(incomplete)
+            for name, (_, short_help) in self._table.items()
+            if name.startswith(incomplete)
         ]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
-        rows = [
-            (name, short_help if target else f"{short_help} (not built yet)")
-            for name, (target, short_help) in self._table.items()
-        ]
+        rows = [(name, short_help) for name, (_, short_help) in self._table.items()]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
-
-
-def _not_built(name: str, short_help: str) -> click.Command:
-    """A command that takes anything and says that it is not there yet."""
-
-    def refuse(**_: Any) -> NoReturn:
-        raise NotYet(f"{name!r} is not built yet", hint="the commands that are there: --help")
-
-    return click.Command(
-        name,
-        callback=refuse,
-        short_help=short_help,
-        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
-        context_settings={"ignore_unknown_options": True, "help_option_names": []},
-    )
