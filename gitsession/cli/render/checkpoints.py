@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gitsession.cli.render.out import columns, write
@@ -45,7 +45,9 @@ def short_lines(checkpoints: Sequence[Checkpoint], created_at: str) -> list[str]
     ]
 
 
-def tokens(checkpoints: Sequence[Checkpoint]) -> str:
-    """``30,800 tokens in, 8,300 tokens out``."""
-    used = [one.tokens_used for one in checkpoints]
-    return f"{count(sum(one.input for one in used), 'token')} in, {count(sum(one.output for one in used), 'token')} out"
+def tokens(checkpoints: Sequence[Checkpoint], since: Mapping[str, int] | None = None) -> str:
+    """``30,800 tokens in, 8,300 tokens out``; ``since`` (``input``, ``output``) is what no checkpoint has counted."""
+    used, since = [one.tokens_used for one in checkpoints], since or {}
+    sent = sum(one.input for one in used) + since.get("input", 0)
+    got = sum(one.output for one in used) + since.get("output", 0)
+    return f"{count(sent, 'token')} in, {count(got, 'token')} out"

@@ -101,7 +101,7 @@ def _details(found: Inspection) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     yield (
         "Cost",
         [
-            ("tokens", checkpoints.tokens(session.checkpoints)),
+            ("tokens", checkpoints.tokens(session.checkpoints, (session.cost.model_extra or {}).get("pending"))),
             ("estimated", money(session.cost.estimated_cost_usd)),
         ],
     )

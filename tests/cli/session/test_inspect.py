@@ -48,6 +48,12 @@ def test_the_published_layout(make_session: MakeSession) -> None:
     assert inspect("latest") == HEAD
 
 
+def test_tokens_that_no_checkpoint_has_counted_yet_are_counted(make_session: MakeSession) -> None:
+    cost = {"total_tokens": 40134, "estimated_cost_usd": None, "pending": {"input": 1000, "output": 34}}
+    make_session(cost=cost)
+    assert "tokens     31,800 tokens in, 8,334 tokens out" in inspect("latest", "--verbose")
+
+
 def test_verbose_adds_what_else_is_known(make_session: MakeSession) -> None:
     make_session(runs=RUNS, pause_reason="network timeout after 30s", command=["./agent.sh", "-v"])
     text = inspect("latest", "--verbose")
