@@ -47,7 +47,7 @@ def recorded(agent: str, native: Native) -> Doc:
 
 def continuation(doc: Doc, backend: Backend, repo: Repo) -> Continuation:
     """How ``backend`` goes on with a session that ran before."""
-    if not backend.capabilities.keeps_conversation:
+    if not backend.capabilities.keeps_conversation and not _takes_over(doc, backend):
         return Continuation()
     briefing = brief(doc, repo)
     rewound = doc.get("rewound")
@@ -63,6 +63,13 @@ def continuation(doc: Doc, backend: Backend, repo: Repo) -> Continuation:
         return Continuation(briefing=briefing, told=told)
     told = f"{backend.name} goes on from its conversation as it was at {where}"
     return Continuation(native=native, rewind=True, briefing=briefing, told=told)
+
+
+def _takes_over(doc: Doc, backend: Backend) -> bool:
+    """Whether a model whose conversation is held here has none in this session, and another one worked."""
+    runs = doc.get("runs") or []
+    others = bool(runs) and runs[-1].get("backend") not in (None, backend.name)
+    return others and not backend.capabilities.takes_command and not doc["context"].get("conversation_history")
 
 
 def brief(doc: Doc, repo: Repo) -> str | None:

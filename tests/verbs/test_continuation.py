@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from agents.player import Player, path_with
 from backends import scenes_claude_code as claude
 from backends import scenes_codex as codex
+from backends.model_server import Fault, ModelServer, say, step
 from support import GitRepo
 
 from gitsession import backends
@@ -240,6 +242,22 @@ def test_a_session_of_a_program_goes_on_with_an_agent_and_back(desk: Desk) -> No
     assert len(desk.briefings) == 1
     assert desk.run("command", command=("true",)).exit_status == 0
     assert len(desk.briefings) == 1
+
+
+def test_a_model_that_is_talked_with_here_is_told_as_well(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.codex_works("a.txt")
+    desk.run("codex", task="Write two files")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-0123456789")
+    with ModelServer([step(say(""), faults=(Fault(status=400),))]) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        assert desk.run("claude").status == "paused"
+        (message,) = server.requests[0]["messages"]
+    told = json.dumps(message, ensure_ascii=False)
+    assert "Write two files" in told
+    assert "I am half through." in told
+    assert "a.txt | 1 +" in told
+    assert "claude takes over from codex" in " ".join(desk.warnings)
+    assert desk.doc["model"].startswith("claude-")
 
 
 def test_what_is_told_is_bounded(desk: Desk) -> None:
