@@ -2,9 +2,9 @@
 
     python tests/faults/table.py [--every N] [--check] [--jobs N] [OPERATION …]
 
-``--every 10`` tries one call in ten; the table says so.  ``--check`` only prints.  It takes about half a second a
-point, which is an hour for all; ``--jobs`` tries so many operations at once (by default one for each processor).  Ends
-with status 1 if a point was not survived, and says which.
+``--every 10`` tries one call in ten; the table says so.  ``--check`` only prints.  ``--jobs`` tries so many operations
+at once (by default one for each processor); all of them took twenty minutes on two.  Ends with status 1 if a point was
+not survived, and says which.
 """
 
 from __future__ import annotations
