@@ -84,9 +84,10 @@ def on_disk(repo: GitRepo) -> dict[bytes, str]:
 
 
 def hang(repo: GitRepo) -> str:
-    return (
-        f"echo $$ > {repo.at('started')}.new && mv {repo.at('started')}.new {repo.at('started')} && exec sleep {LONG}"
-    )
+    """A command that goes on until it is killed, and does not if it is asked for once more: an agent that is killed
+    may not have noted that it asked."""
+    started = repo.at("started")
+    return f"[ -e {started} ] || {{ echo $$ > {started}.new && mv {started}.new {started} && exec sleep {LONG}; }}"
 
 
 @pytest.mark.slow
