@@ -333,13 +333,15 @@ class _Pipes:
         with pipe:
             while left > 0 and not self._unwanted:
                 _readable(pipe, None)
+                # What is read by then was on its way beside all that the pipe held.
+                ended = self._ended
                 self._busy.add(name)
                 data = pipe.read(_CHUNK)
                 if not data:
                     break
                 self._queue.put((name, data))
                 self._busy.discard(name)
-                if self._ended:
+                if ended:
                     left -= len(data)
             self._watched.remove(pipe)
         self._queue.put((name, b""))
