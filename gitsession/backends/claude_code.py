@@ -38,7 +38,7 @@ from gitsession.backends.base import (
 )
 from gitsession.backends.jsonlines import Line
 from gitsession.backends.passing import Refused
-from gitsession.backends.wording import short, table
+from gitsession.backends.wording import first_line, kind_of, short, table
 from gitsession.backends.wrapped import Call
 from gitsession.secrets import without_secrets
 
@@ -75,7 +75,6 @@ _BY_A_PERSON: Final = frozenset(
 _TOO_MUCH: Final = frozenset(["blocking_limit", "image_error", "prompt_too_long", "rapid_refill_breaker"])
 _ABORTED: Final = ("aborted_streaming", "aborted_tools")
 _FINISHED: Final = (None, "completed", "stop_hook_prevented")
-_RETRIED: Final = (408, 409, 429)
 _REASON: Final = 300
 
 
@@ -213,7 +212,7 @@ class Reader:
             case "system", "compact_boundary":
                 yield Notice("Claude Code shortened its conversation")
             case "system", "informational" if line.get("prevent_continuation"):
-                self._prevented = _first_line(line.get("content"))
+                self._prevented = first_line(str(line.get("content") or ""))
             case "assistant", _:
                 yield from self._says(line)
             case "user", _:
@@ -345,7 +344,7 @@ class Reader:
         path = given.get("file_path") or given.get("notebook_path") or given.get("path")
         if isinstance(path, str):
             return short(str(Path(path).relative_to(self._worktree)) if _below(path, self._worktree) else path)
-        return short(without_secrets(_first_line(given.get("description") or given.get("command"))))
+        return short(without_secrets(first_line(str(given.get("description") or given.get("command") or ""))))
 
     def _why_not(self, result: Line, words: str) -> tuple[str, FailureKind] | None:
         """Why the work is not done, with what kind of failure that is."""
@@ -372,14 +371,13 @@ class Reader:
         return None if end in _FINISHED else (f"Claude Code stopped before the end ({end})", "exit")
 
     def _api_failure(self, result: Line) -> FailureKind:
-        status = result.get("api_error_status")
-        if self._error == "rate_limit" or status == 429:
+        kind = kind_of(result.get("api_error_status"))
+        if self._error == "rate_limit" or kind == "limit":
             return "limit"
         too_much = result.get("terminal_reason") in _TOO_MUCH
         if result.get("stop_reason") == "refusal" or too_much or self._error in _BY_A_PERSON:
             return "refused"
-        refused = isinstance(status, int) and 400 <= status < 500 and status not in _RETRIED
-        return "refused" if refused else "network"
+        return kind or "network"
 
 
 _COUNTS: Final = {
@@ -411,12 +409,8 @@ def _below(path: str, directory: Path) -> bool:
     return Path(path).is_absolute() and Path(path).is_relative_to(directory)
 
 
-def _first_line(text: Any) -> str:
-    return next((line.strip() for line in str(text or "").splitlines() if line.strip()), "")
-
-
 def _cut(text: str) -> str:
-    line = _first_line(text)
+    line = first_line(text)
     return line if len(line) <= _REASON else line[:_REASON] + "…"
 
 

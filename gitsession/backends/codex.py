@@ -45,12 +45,11 @@ from gitsession.backends.base import (
 )
 from gitsession.backends.jsonlines import Line
 from gitsession.backends.passing import Refused, flag_of
-from gitsession.backends.wording import reason, short, table
+from gitsession.backends.wording import UUID, kind_of, reason, short, table
 from gitsession.backends.wrapped import Call
 from gitsession.secrets import without_secrets
 
 _SANDBOXES: Final = ("-s", "--sandbox", "--approve-for-me", "--dangerously-bypass-approvals-and-sandbox")
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _GONE: Final = re.compile(r"no rollout found|failed to read (?:thread|session metadata)")
 _WAITS: Final = "Reconnecting"
 _WRITING: Final = ("command_execution", "file_change", "mcp_tool_call", "collab_tool_call")
@@ -60,7 +59,6 @@ _REFUSED: Final = re.compile(r"patch rejected|rejected by user|reject command|Re
 _INSIDE: Final = re.compile(r'Rejected\(\\?"(.*?)\\?"\)')
 _BY_SANDBOX: Final = re.compile(r"outside of the project|read-only sandbox|escalated permissions")
 _STATUS: Final = re.compile(r"(?:unexpected|last) status:? (\d{3})")
-_RETRIED: Final = (408, 409)
 _KINDS: Final[tuple[tuple[re.Pattern[str], FailureKind], ...]] = (
     (re.compile(r"usage limit|[Qq]uota|out of credits|rate limit|upgrade to|context window"), "limit"),
     (re.compile(r"Missing environment variable|[Ll]og in|[Ss]ign in|refresh token"), "refused"),
@@ -115,7 +113,7 @@ class Dialect:
 
 def _known(job: Job) -> Job:
     """The job, which begins anew if what is recorded as its session cannot be one of Codex's."""
-    if job.native is None or _UUID.fullmatch(job.native.id):
+    if job.native is None or UUID.fullmatch(job.native.id):
         return job
     return replace(job, native=None)
 
@@ -294,10 +292,10 @@ def _why_not(message: str) -> tuple[str, FailureKind]:
     """Why a turn failed, with what kind of failure that is."""
     words = reason(re.sub(r", url: \S+", "", _api_words(message)))
     if found := _STATUS.search(message):
-        status = int(found[1])
-        if status == 429:
+        by_status = kind_of(int(found[1]))
+        if by_status == "limit":
             return f"the API's limit is reached: {words}", "limit"
-        if 400 <= status < 500 and status not in _RETRIED:
+        if by_status == "refused":
             return f"the API refused the request: {words}", "refused"
         return f"CONNECTION ERROR: {words}", "network"
     if words != reason(message):
@@ -317,7 +315,7 @@ def _api_words(message: str) -> str:
 
 def _transcript(thread: str) -> str | None:
     """Codex's own record of a session."""
-    if not _UUID.fullmatch(thread):
+    if not UUID.fullmatch(thread):
         return None
     home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
     return next((str(path) for path in home.glob(f"sessions/*/*/*/rollout-*-{thread}.jsonl")), None)

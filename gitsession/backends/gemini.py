@@ -49,7 +49,7 @@ from gitsession.backends.base import (
 )
 from gitsession.backends.jsonlines import Line
 from gitsession.backends.passing import Refused, flag_of
-from gitsession.backends.wording import number, reason, table, text, what
+from gitsession.backends.wording import UUID, kind_of, number, reason, table, text, what
 from gitsession.backends.wrapped import Call
 
 _LEAVES: Final = ("--approval-mode", "--yolo", "-y")
@@ -78,7 +78,6 @@ _READS: Final = frozenset(
 )
 """Tools that leave the files alone."""
 _SHELL: Final = "run_shell_command"
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _GONE: Final = re.compile(r"Error resuming session|--list-sessions")
 _TWICE: Final = re.compile(r"function (?:response|call)s?\b")
 _API_ERROR: Final = re.compile(r"^\[API Error: (.*)\]$", re.DOTALL)
@@ -86,7 +85,6 @@ _STOPPED: Final = re.compile(r"^Loop detected|turns exceeded")
 _REPORT: Final = re.compile(r"report available at: (/.*?/gemini-client-error-[\w.-]+\.json)")
 _HELD: Final = 4096
 _NO_ACCESS: Final = 41
-_RETRIED: Final = (408, 409)
 _KINDS: Final[tuple[tuple[re.Pattern[str], FailureKind], ...]] = (
     (re.compile(r"(?i)quota|exhausted|rate limit|max session turns|turns exceeded|token limit|Loop detected"), "limit"),
     (re.compile(r"(?i)response was blocked|not found|not supported|API key|permission|sign in|log ?in"), "refused"),
@@ -290,9 +288,9 @@ class Reader:
         code, words = _api_words(text(error.get("message")) or self._error or why)
         code = code or (status + 256 if 400 <= status + 256 < 512 else None)
         words = reason(words)
-        if code == 429:
+        if kind_of(code) == "limit":
             return f"the API's limit is reached: {words}", "limit"
-        if code is not None and 400 <= code < 500 and code not in _RETRIED:
+        if kind_of(code) == "refused":
             return f"the API refused the request: {words}", "refused"
         if text(error.get("type")) == "FatalTurnLimitedError":
             return words, "limit"
@@ -361,7 +359,7 @@ def _api_words(message: str) -> tuple[int | None, str]:
 
 def _transcript(session: str) -> str | None:
     """Gemini CLI's own record of a session."""
-    if not _UUID.fullmatch(session):
+    if not UUID.fullmatch(session):
         return None
     home = Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini"
     return next((str(path) for path in home.glob(f"tmp/*/chats/session-*-{session[:8]}.jsonl")), None)

@@ -42,7 +42,7 @@ from gitsession.backends.base import (
 )
 from gitsession.backends.jsonlines import Line
 from gitsession.backends.passing import Refused
-from gitsession.backends.wording import number, reason, table, text, what
+from gitsession.backends.wording import kind_of, number, reason, table, text, what
 from gitsession.backends.wrapped import Call
 
 _READS: Final = frozenset(
@@ -69,7 +69,6 @@ _ASKED: Final = re.compile(r"permission requested: (.+); auto-rejecting")
 _GONE: Final = re.compile(r"Session not found")
 _LIMITS: Final = ("ContextOverflowError", "MessageOutputLengthError")
 _BY_A_PERSON: Final = ("ContentFilterError", "ProviderAuthError", "ProviderModelNotFoundError")
-_RETRIED: Final = (408, 409)
 _NETWORK: Final = re.compile(r"(?i)connect|fetch|socket|network|timed? ?out|econn|overloaded|unavailable|JSON parsing")
 _HELD: Final = 4096
 
@@ -266,11 +265,12 @@ def _why(error: Mapping[str, Any], model: str | None) -> tuple[str, FailureKind]
     name, data = text(error.get("name")), table(error.get("data"))
     words = reason(text(data.get("message")) or name or "opencode failed")
     status = number(data.get("statusCode"))
-    if status == 429 or name in _LIMITS:
+    kind = kind_of(status)
+    if kind == "limit" or name in _LIMITS:
         return (f"the API's limit is reached: {words}" if status else words), "limit"
     if name == "MessageAbortedError":
         return words, "interrupted"
-    if name in _BY_A_PERSON or (400 <= status < 500 and status not in _RETRIED):
+    if name in _BY_A_PERSON or kind == "refused":
         return (f"the API refused the request: {words}" if status else words), "refused"
     if status or _NETWORK.search(words):
         return f"CONNECTION ERROR: {words}", "network"

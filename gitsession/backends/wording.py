@@ -6,12 +6,16 @@ something else than it was.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from gitsession.backends.base import FailureKind
 from gitsession.secrets import without_secrets
 
+UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_RETRIED: Final = (408, 409)  # of the 4xx, which else say that the request itself is wrong
 _WIDTH: Final = 100
 _REASON: Final = 300
 _ABOUT: Final = ("description", "command", "pattern", "query", "url", "name")
@@ -31,6 +35,19 @@ def number(value: Any) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
+def first_line(words: str) -> str:
+    return next((line.strip() for line in words.splitlines() if line.strip()), "")
+
+
+def kind_of(status: Any) -> FailureKind | None:
+    """What an API's HTTP status means for who asked; ``None`` if it is no status."""
+    if type(status) is not int or status < 400:
+        return None
+    if status == 429:
+        return "limit"
+    return "refused" if status < 500 and status not in _RETRIED else "network"
+
+
 def what(given: Mapping[str, Any], worktree: Path) -> str:
     """What a tool call with these arguments is about: a file, or what a command is for; never what is written."""
     path = next((text(given[key]) for key in _PATHS if text(given.get(key))), None)
@@ -38,7 +55,7 @@ def what(given: Mapping[str, Any], worktree: Path) -> str:
         inside = Path(path).is_absolute() and Path(path).is_relative_to(worktree)
         return short(str(Path(path).relative_to(worktree)) if inside else path)
     about = next((text(given[key]) for key in _ABOUT if text(given.get(key)).strip()), "")
-    return short(without_secrets(_first_line(about)))
+    return short(without_secrets(first_line(about)))
 
 
 def short(words: str) -> str:
@@ -52,7 +69,3 @@ def reason(words: str) -> str:
 def _cut(words: str, width: int) -> str:
     line = " ".join(words.split())
     return line if len(line) <= width else line[:width] + "…"
-
-
-def _first_line(words: str) -> str:
-    return next((line.strip() for line in words.splitlines() if line.strip()), "")

@@ -45,7 +45,6 @@ _SUBJECT_LENGTH: Final = 200
 _STALE: Final = 2.0  # seconds that a lock file must stay the same before it is taken for a dead process's
 _PATIENCE: Final = 10.0  # seconds to wait for a lock that changes hands
 _PAUSE: Final = 0.02
-_OBJECT: Final = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64})\n")
 # libgit2's words when the lock file is there, and when it comes just before libgit2 makes its own.
 _LOCKED: Final = re.compile("failed to lock|failed to create locked file .*: File exists", re.DOTALL)
 # C0 and C1 controls, line and paragraph separators, marks that turn the reading direction, halves of characters.
@@ -313,7 +312,7 @@ class Ledger:
 
     def _read(self, ref: str) -> str | None:
         if self._libgit is None:
-            said = self._loose(ref) or self.repo.git("rev-parse", "--verify", "--quiet", ref, ok=(0, 1)).decode()
+            said = self.repo.loose(ref) or self.repo.git("rev-parse", "--verify", "--quiet", ref, ok=(0, 1)).decode()
             return said.strip() or None
         from pygit2 import GitError
 
@@ -322,16 +321,6 @@ class Ledger:
         except GitError as error:
             raise RepositoryError(f"{ref} cannot be read: {error}", hint="see 'git fsck'") from error
         return None if found is None else str(found.target)
-
-    def _loose(self, ref: str) -> str | None:
-        """What the ref's own file says, if it has one and that names an object; it is what git would say."""
-        if self.repo.ref_format != "files":
-            return None
-        try:
-            said = (self.repo.common_dir / ref).read_bytes()
-        except OSError:
-            return None
-        return said.decode() if _OBJECT.fullmatch(said) else None
 
     def _move(self, ref: str, new: str | None, old: str | None) -> None:
         """Move ``ref`` from ``old`` to ``new`` (None: no such ref), on the disk when it returns."""

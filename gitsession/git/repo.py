@@ -54,6 +54,8 @@ _FIXED_CONFIG: Final = (
     "-c", "core.logAllRefUpdates=false",
 )  # fmt: skip
 # Seconds between two tries while somebody holds a lock: 1.6 s in all.
+OBJECT_LINE: Final = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64})\n")
+"""What the file of a ref, or of a detached HEAD, holds."""
 _BACK_OFF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 _LOCK_TAKEN = re.compile(r"Unable to create '.*\.lock': File exists")
 _MINIMUM = "git 2.31 or newer"
@@ -237,6 +239,16 @@ class Repo:
             with suppress(GitError):
                 return None if libgit.head_is_unborn else str(libgit.head.target)
         return self.head().oid
+
+    def loose(self, ref: str) -> str | None:
+        """The object that the ref's own file names, if it has one that plainly does: then git would say the same."""
+        if self.ref_format != "files":
+            return None
+        try:
+            said = (self.common_dir / ref).read_bytes()
+        except OSError:
+            return None
+        return said.decode().rstrip("\n") if OBJECT_LINE.fullmatch(said) else None
 
     def path_of(self, place: Path) -> bytes | None:
         """A place as a path in the worktree (empty: the worktree itself), whether or not it is there; None outside.

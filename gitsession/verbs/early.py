@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -19,7 +18,7 @@ from subprocess import Popen
 from typing import Any, Final, Self
 
 from gitsession.errors import GitSessionError
-from gitsession.git.repo import Argument, Repo, Running
+from gitsession.git.repo import OBJECT_LINE, Argument, Repo, Running
 from gitsession.store import natives
 from gitsession.store.files import private_dir, write_atomic
 
@@ -29,7 +28,6 @@ _ASKING: Final = ({"config", "--get-regexp"}, {"diff-files"}, {"ls-files", "-o",
 # What nearly every look asks for objects; it waits for questions.
 _READING: Final = (("cat-file", "--batch"), ("cat-file", "--batch-check"))
 _MOST: Final = 8
-_OBJECT: Final = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64})\n")
 _BRANCH: Final = b"ref: refs/heads/"
 _asked: list[_Question] = []
 _begun: dict[_Question, Running] = {}
@@ -74,9 +72,9 @@ class Plain(Repo):
         """As files say it, if they do: then git would say the same."""
         with suppress(OSError):
             said = (self.git_dir / "HEAD").read_bytes()
-            if said.startswith(_BRANCH) and self.ref_format == "files":
-                said = (self.common_dir / os.fsdecode(said.removeprefix(b"ref: ").rstrip(b"\n"))).read_bytes()
-            if _OBJECT.fullmatch(said):
+            if said.startswith(_BRANCH):
+                return self.loose(os.fsdecode(said.removeprefix(b"ref: ").rstrip(b"\n"))) or super().head_oid()
+            if OBJECT_LINE.fullmatch(said):
                 return said.decode().rstrip("\n")
         return super().head_oid()
 
