@@ -204,6 +204,7 @@ class _Feeding:
         moved = event.kind == START or "directory" not in known
         told = whereabouts(event.agent, event.transcript) if event.kind == TURN else Whereabouts()
         now = {
+            **known,  # what a run of ours noted, too
             "agent": event.agent,
             "id": event.native,
             "version": told.version or known.get("version"),

@@ -233,11 +233,13 @@ def test_a_session_that_was_wrapped_before_goes_on(repo: GitRepo, claude: Claude
     natives.bind(session.store.home, "claude-code", claude.session, "mine")
     with session.store.edit("mine") as draft:
         draft.log("status", to=lifecycle.RUNNING, run={})
+        draft.log("agent", agent={"agent": "claude-code", "id": claude.session, "counted": {"input_tokens": 5}})
         draft.log("status", to=lifecycle.PAUSED, reason="network")
     assert tell(claude.start("resume")) == "mine"
     doc = session.store.read("mine")
     assert (doc["status"], doc["backend"], doc["task"]) == ("running", "claude-code", "task")
     assert [one["id"] for one in doc["agents"]] == [claude.session]
+    assert doc["agents"][0]["counted"] == {"input_tokens": 5}, "what it spent by then is not counted again"
 
 
 def test_while_a_run_of_ours_has_it_nothing_is_fed(repo: GitRepo, claude: Claude) -> None:
