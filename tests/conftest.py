@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -51,6 +52,8 @@ SCRUBBED_NAMES = {"LANG", "LANGUAGE", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COL
 REAL_STORES = tuple(
     os.path.join(home, ".pinable-agents") for home in {os.path.expanduser("~"), pwd.getpwuid(os.getuid()).pw_dir}
 )
+# Background jobs and ``nohup`` ignore some.  A program is handed what its parent ignores, not what that catches.
+INTERRUPTING = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 AUDITED = {"open", "os.mkdir", "os.listdir", "os.scandir", "os.rename", "os.remove"}
 SEALED_HOME = pytest.StashKey[Path]()
 
@@ -82,6 +85,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in filter(is_scrubbed, list(os.environ)):
         del os.environ[name]
     os.environ.update(sealed_environment(home))
+    for number in INTERRUPTING:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     sys.addaudithook(forbid_real_store)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 from agents import installed
-from backends.model_server import ModelServer, Step, Wire
+from backends.model_server import ModelServer, Step, Wire, wait_for
 from support import GitRepo, program
 
 from gitsession.backends.processes import MARK
@@ -20,6 +20,8 @@ from gitsession.store.sessions import SessionStore
 
 KEY = "sk-test-0123456789abcdef"
 TASK = "Improve the adder, please."
+WAITS = "sleep 100; echo late > late.txt"
+"""A command that does not come to an end: see ``Place.wait_for_its_command``."""
 PATIENCE = 90  # seconds; a run takes about five, on a machine that has nothing else to do
 
 
@@ -137,6 +139,10 @@ class Place:
                 found.append(process)
         return found
 
+    def wait_for_its_command(self) -> None:
+        """Until ``WAITS`` runs, to its ``sleep``: not while the shell only begins it."""
+        wait_for(lambda: any(named(process, "sleep") for process in self.processes()), PATIENCE)
+
     def assert_private(self) -> None:
         """The key is nowhere in what we keep, and nobody else can read any of it."""
         kept = [self.store, *self.store.rglob("*")]
@@ -150,3 +156,11 @@ class Place:
         assert agents
         assert KEY not in listing
         assert not any(TASK in line for line in agents)
+
+
+def named(process: psutil.Process, name: str) -> bool:
+    """A process that has ended meanwhile has no name."""
+    try:
+        return process.name() == name
+    except psutil.Error:
+        return False

@@ -388,7 +388,7 @@ def _block(index: int, number: int, block: Json) -> Iterator[Json]:
     yield {"type": "content_block_stop", "index": index}
 
 
-def wait_for(condition: Any, seconds: float = 20.0) -> None:
+def wait_for(condition: Any, seconds: float = 60.0) -> None:
     """Until ``condition()`` holds."""
     end = time.monotonic() + seconds
     while not condition():

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, Place
+from agents.places import KEY, TASK, WAITS, Place
 from backends.model_server import Fault, Messages, ModelServer, Step, call, say, step, wait_for
 from support import GitRepo
 
@@ -37,7 +37,7 @@ class PacedServer(ModelServer):
     def take(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Step, Fault | None]:
         said = [block for message in body["messages"] if message["role"] == "assistant" for block in message["content"]]
         calls = sum(block["type"] == "tool_use" and block["name"] != "Read" for block in said)
-        wait_for(lambda: self._checkpoints() >= calls, 60)
+        wait_for(lambda: self._checkpoints() >= calls)
         return super().take(body, headers)
 
 
@@ -226,9 +226,6 @@ def test_limits_end_the_run(place: Claude) -> None:
     assert len(server.requests) == count, "nothing is asked for when all is spent"
 
 
-WAITS = "touch started; sleep 50; echo late > late.txt"
-
-
 def waiting(place: Claude) -> list[Step]:
     """An edit, and a command that does not come to an end."""
     return [
@@ -243,7 +240,7 @@ def waiting(place: Claude) -> list[Step]:
 def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Claude, number: signal.Signals) -> None:
     server = place.play(*waiting(place))
     process = place.start("--allow-commands")
-    wait_for((place.repo.path / "started").exists, 60)
+    place.wait_for_its_command()
     os.kill(process.pid, number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
@@ -262,7 +259,7 @@ def test_it_is_interrupted_in_the_middle_of_a_reply(place: Claude) -> None:
     stalled = Fault(how="stall", seconds=30)
     server = place.play(step(say("I begin."), call("Read", file_path=place.path("README.md")), faults=(stalled,)))
     process = place.start()
-    wait_for(lambda: server.requests, 60)
+    wait_for(lambda: server.requests)
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["Session created: one\n", "I begin.\n"]
     os.kill(process.pid, signal.SIGINT)
@@ -277,11 +274,10 @@ def test_it_is_interrupted_in_the_middle_of_a_reply(place: Claude) -> None:
 def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Claude) -> None:
     server = place.play(*waiting(place))
     process = place.start("--allow-commands")
-    wait_for((place.repo.path / "started").exists, 60)
-    wait_for(lambda: place.read()["cost"]["total_tokens"] == 2 * 6034, 60)
+    place.wait_for_its_command()
+    wait_for(lambda: place.read()["cost"]["total_tokens"] == 2 * 6034)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    assert any("sleep" in left.name() for left in place.processes())
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
     assert not place.processes()

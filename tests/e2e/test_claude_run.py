@@ -422,7 +422,7 @@ def test_a_command_that_outlives_a_kill_is_ended_and_not_run_again(place: Place,
     place.serve(ANALYSED, step(call("run_command", command=command)), step(call("finish_phase", summary="x")), REVIEWED)
     flags = ("--backend", "claude", "--task", "t", "--session-id", "one", "--allow-commands")
     running = start_cli("codeagent-wrapper", *flags, cwd=place.repo.path)
-    wait_for(place.repo.at("started").exists, 60)
+    wait_for(place.repo.at("started").exists)
     (os.killpg if group else os.kill)(running.pid, signal.SIGKILL)
     running.communicate()
     shell = int(place.repo.at("started").read_text())

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, Place
+from agents.places import KEY, TASK, WAITS, Place
 from agents.wire_responses import Responses, patch, shell
 from backends.model_server import Fault, ModelServer, Step, say, step, wait_for
 from support import GitRepo
@@ -219,7 +219,7 @@ def waiting() -> list[Step]:
     """An edit, and a command that does not come to an end."""
     return [
         step(patch("*** Add File: a.txt\n+one")),
-        step(shell("touch started; sleep 50; echo late > late.txt")),
+        step(shell(WAITS)),
         step(say("Done.")),
     ]
 
@@ -228,7 +228,7 @@ def waiting() -> list[Step]:
 def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Codex, number: signal.Signals) -> None:
     place.play(*waiting())
     process = place.start()
-    wait_for((place.repo.path / "started").exists)
+    place.wait_for_its_command()
     os.kill(process.pid, number)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
@@ -259,7 +259,7 @@ def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Codex) -> None
     """Codex works on without it, as the only writer of its session, until the session is gone on with."""
     place.play(*waiting())
     process = place.start()
-    wait_for((place.repo.path / "started").exists)
+    place.wait_for_its_command()
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     left = place.processes()

@@ -150,7 +150,7 @@ def test_claude_code(place: Place) -> None:
         step(say("Second.")),
         write("four.txt"),
         write("five.txt"),
-        step(say("Never said."), delay=60),
+        step(say("Never said."), delay=150),
     )
     before = place.repo.snapshot()
     enabled(place, "claude-code")
@@ -161,7 +161,7 @@ def test_claude_code(place: Place) -> None:
     assert place.tree() == files(place)
     killed = place.start(*claude(place, "the third prompt", "--resume", native))
     try:
-        wait_for(lambda: "five.txt" in (place.tree() if place.checkpoints() else {}), 40)
+        wait_for(lambda: "five.txt" in (place.tree() if place.checkpoints() else {}))
     finally:
         killed.kill()
         killed.communicate()
@@ -247,7 +247,7 @@ def test_codex(place: Place) -> None:
         step(say("Second.")),
         write("four.txt"),
         write("five.txt"),
-        step(say("Never said."), delay=60),
+        step(say("Never said."), delay=150),
     )
     codex_config(place, url)
     before = place.repo.snapshot()
@@ -264,7 +264,7 @@ def test_codex(place: Place) -> None:
     assert place.tree() == files(place)
     killed = place.start(*codex("resume", native, "the third prompt"))
     try:
-        wait_for(lambda: "five.txt" in place.tree(), 40)
+        wait_for(lambda: "five.txt" in place.tree())
     finally:
         # What is started as codex is a launcher, which does not take the program with it.
         for process in [*psutil.Process(killed.pid).children(recursive=True), killed]:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, Place
+from agents.places import KEY, TASK, WAITS, Place
 from agents.wire_gemini import GenerateContent
-from backends.model_server import Fault, Step, call, say, step, wait_for
+from backends.model_server import Fault, Step, call, say, step
 from support import GitRepo
 
 from gitsession.store import natives
@@ -160,7 +160,7 @@ def waiting() -> list[Step]:
     """An edit, and a command that does not come to an end."""
     return [
         step(call("write_file", file_path="a.txt", content="one\n")),
-        step(call("run_shell_command", command="touch started; sleep 50; echo late > late.txt")),
+        step(call("run_shell_command", command=WAITS)),
         step(say("Late.")),
     ]
 
@@ -169,7 +169,7 @@ def test_it_is_interrupted_with_all_it_started(place: Place) -> None:
     """And goes on, anew: the API refuses that Gemini CLI tells the results of its tool calls twice."""
     place.serve({ANEW: [step(say("Done."))], "": waiting()})
     process = place.start("--allow-commands", *MODEL)
-    wait_for((place.repo.path / "started").exists, 60)
+    place.wait_for_its_command()
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
@@ -187,10 +187,9 @@ def test_it_is_interrupted_with_all_it_started(place: Place) -> None:
 def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None:
     place.serve({ANEW: [step(say("Done."))], "": waiting()})
     process = place.start("--allow-commands", *MODEL)
-    wait_for((place.repo.path / "started").exists, 60)
+    place.wait_for_its_command()
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    assert any(left.name() == "sleep" for left in place.processes())
     again = place.go_on()
     assert again.returncode == 0, again.stderr
     assert not place.processes()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, Place
+from agents.places import KEY, TASK, WAITS, Place
 from agents.wire_chat import ChatCompletions
 from backends.model_server import Fault, Step, call, say, step, wait_for
 from support import GitRepo
@@ -177,7 +177,7 @@ def waiting(place: Place) -> list[Step]:
     """An edit, a command that does not come to an end, and what is said of that."""
     return [
         step(call("write", filePath=place.path("a.txt"), content="one\n")),
-        step(shell("touch started; sleep 50; echo late > late.txt", "Wait")),
+        step(shell(WAITS, "Wait")),
         step(say("Done.")),
     ]
 
@@ -186,12 +186,10 @@ def waiting(place: Place) -> list[Step]:
 def test_it_is_ended_with_all_it_started_and_goes_on(place: Place, number: signal.Signals) -> None:
     place.serve(waiting(place))
     process = place.start("--allow-commands", *MODEL)
-    wait_for((place.repo.path / "started").exists, 60)
+    place.wait_for_its_command()
     os.kill(process.pid, number)
     out, err = process.communicate(timeout=30)
-    if number == signal.SIGKILL:
-        assert any(left.name() == "sleep" for left in place.processes())
-    else:
+    if number != signal.SIGKILL:
         assert process.returncode == 130, err
         assert "Session paused: one" in out
         assert not place.processes()
@@ -209,8 +207,8 @@ def test_it_is_ended_with_all_it_started_and_goes_on(place: Place, number: signa
 def test_it_is_ended_in_the_middle_of_a_reply_and_goes_on_in_its_session(place: Place) -> None:
     server = place.serve([step(say("I begin."), faults=(Fault(how="stall", seconds=60),)), step(say("Done."))])
     process = place.start(*MODEL)
-    wait_for(lambda: server.requests, 60)
-    wait_for(lambda: "agents" in place.read(), 60)
+    wait_for(lambda: server.requests)
+    wait_for(lambda: "agents" in place.read())
     os.kill(process.pid, signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == 130
