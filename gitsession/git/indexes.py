@@ -60,8 +60,8 @@ class Indexes:
         """The same, without waiting."""
         return self._repo.start(*_CONFIG, *self._filters.forgiving, *args, index=index)
 
-    def current(self, previous: str | None, there: Callable[[str], bool]) -> tuple[Index, Index | None]:
-        """The index that fits the user's as it is now, best one that holds the tree ``previous``.
+    def current(self, there: Callable[[str], bool]) -> tuple[Index, Index | None]:
+        """The newest index that fits the user's as it is now: it knows most of the files as they are.
 
         One whose tree is not ``there`` is removed.  If none is left, a new one is made; then the second value is the
         newest of those that do not fit.
@@ -69,7 +69,7 @@ class Indexes:
         signature = self._signature()
         indexes = self._all()
         fitting = [index for index in indexes if index.signature == signature]
-        for index in sorted(fitting, key=lambda index: index.tree != previous):
+        for index in fitting:
             if there(index.tree):
                 return index, None
             index.path.unlink(missing_ok=True)
@@ -88,7 +88,8 @@ class Indexes:
         gone = [_line(0, "0" * len(tree), path) for path, entry in found.items() if entry is None]
         there = [path + b"\0" for path, entry in found.items() if entry is not None]
         with self.fresh(index.path) as temporary, suppress(GitFailed):
-            self.git(temporary, "update-index", "-z", "--index-info", input=b"".join(gone))
+            if gone:
+                self.git(temporary, "update-index", "-z", "--index-info", input=b"".join(gone))
             self.git(
                 temporary, *_STREAMED, "update-index", "--add", "--replace", "--info-only", "-z", "--stdin",
                 input=b"".join(there),

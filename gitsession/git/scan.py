@@ -64,7 +64,7 @@ class Scanner:
         it keeps beside that (see ``gitsession.git.filters``).
         """
         for _ in range(_TRIES):
-            index, outdated = self.indexes.current(previous, self._has if previous else self._has_all)
+            index, outdated = self.indexes.current(self._has if previous else self._has_all)
             try:
                 found = self._look(index, previous)
                 if outdated is not None and previous is not None:

@@ -109,6 +109,27 @@ def test_much_that_was_read_is_not_read_again(session: Session, monkeypatch: pyt
     assert sizes == [7]
 
 
+def test_nor_when_the_newest_checkpoint_is_an_older_one_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = {f"many/{number}": f"{number}" for number in range(501)}
+    for path, content in many.items():
+        session.user.write(path, content)
+    session.user.commit()
+    session.scan()
+    for path, content in many.items():
+        session.user.at(path).unlink()
+        session.user.write(path, content)
+    before = session.user.at("README.md").read_bytes()
+    session.user.write("README.md", "changed")
+    session.scan()
+    session.user.write("README.md", before)
+    assert session.known(b"README.md").tree == session.user.git("rev-parse", "HEAD^{tree}")
+    sizes = reads(monkeypatch)
+    assert not session.scan().differs
+    assert len(sizes) <= 1
+
+
 def test_few_small_files_do_not_make_a_new_index(session: Session) -> None:
     session.scan()
     before = indexes(session)
@@ -278,6 +299,6 @@ def test_git_is_not_asked_to_write_the_users_index(session: Session) -> None:
 
 def test_repo_without_an_index(empty_repo: GitRepo) -> None:
     repo = Repo.discover(empty_repo.path)
-    index, outdated = Indexes(repo, Filters(repo)).current(None, lambda _: True)
+    index, outdated = Indexes(repo, Filters(repo)).current(lambda _: True)
     assert (index.tree, index.signature, outdated) == ("4b825dc642cb6eb9a060e54bf8d69288fbee4904", "none", None)
     assert index.path.exists()
