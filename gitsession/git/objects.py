@@ -24,9 +24,10 @@ from typing import BinaryIO, Final
 from gitsession import seam
 from gitsession.errors import CaptureError, RepositoryError
 from gitsession.git.consolidation import hold, note
-from gitsession.git.packs import LEVEL, PackIndex, deflate, write_pack
+from gitsession.git.packs import LEVEL, Packs, deflate, write_pack
 from gitsession.git.readers import Reader, open_reader
 from gitsession.git.repo import Repo
+from gitsession.git.trees import Unpacked
 
 LARGE: Final = 8 * 1024 * 1024  # bytes; a larger file is never held in memory
 FEW: Final = 10  # objects that are still written one by one
@@ -46,6 +47,7 @@ class Objects:
         self.repo = repo
         self._directory = repo.common_dir / "objects"
         self._id_size = hashlib.new(repo.object_format, usedforsecurity=False).digest_size
+        self.unpacked = Unpacked()
         self._reader: Reader | None = None
         self._pending: dict[str, tuple[str, bytes]] = {}
         self._pending_size = 0
@@ -53,8 +55,7 @@ class Objects:
         self._streamed: set[str] = set()  # objects of this batch that were written at once
         self._unsynced_directories: set[Path] = set()
         self._keeps: set[Path] = set()  # what holds the packs that we wrote
-        self._packs: list[PackIndex] = []
-        self._packs_changed = 0  # the pack directory's time when it was looked at, ns
+        self._packs = Packs(self._directory / "pack", self._id_size)
 
     def __enter__(self) -> Objects:
         return self
@@ -69,6 +70,7 @@ class Objects:
         if self._reader is not None:
             self._reader.close()
         self._clear()
+        self.unpacked.forget()
         self.release()
 
     def release(self) -> None:
@@ -154,9 +156,8 @@ class Objects:
         if oid in self._found:
             return True
         if not self._pending:
-            self._look_at_packs()
-        raw = bytes.fromhex(oid)
-        for place in (self._loose_path(oid), *(index.pack for index in self._packs if raw in index)):
+            self._packs.look()
+        for place in (self._loose_path(oid), *self._packs.holding(bytes.fromhex(oid))):
             # Not ours to touch, or repacked since: then it is written anew.
             with suppress(OSError):
                 if place.stat().st_size > 0:  # a power failure can leave an empty file
@@ -196,23 +197,10 @@ class Objects:
             if not self._reading().has(oid):
                 raise FileNotFoundError(errno.ENOENT, f"a 'git gc' took object {oid} away")
 
-    def _look_at_packs(self) -> None:
-        """See which packs there are; not those whose objects git throws away one by one: they have ``.mtimes``."""
-        directory = self._directory / "pack"
-        changed = directory.stat().st_mtime_ns if directory.is_dir() else 0
-        if changed != self._packs_changed:
-            names = {path.name for path in directory.iterdir()}
-            self._packs.clear()
-            for path in (directory / name for name in sorted(names) if name.endswith(".idx")):
-                if path.with_suffix(".mtimes").name not in names:
-                    with suppress(OSError, ValueError):  # gone since, or no index
-                        self._packs.append(PackIndex(path, self._id_size))
-            self._packs_changed = changed
-
     # Writing
 
     def _loose_path(self, oid: str) -> Path:
-        return self._directory / oid[:2] / oid[2:]
+        return self._directory.joinpath(oid[:2], oid[2:])
 
     @contextmanager
     def _written(self, path: Path, what: str) -> Iterator[BinaryIO]:

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
 import struct
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 LEVEL: Final = 1  # of zlib: a checkpoint waits for it, and git recompresses when it repacks
 _SMALL: Final = 64 * 1024
+_MANY: Final = 2000  # objects in a pack; with fewer all ids are held in memory
 _KINDS: Final = {"commit": 1, "tree": 2, "blob": 3, "tag": 4}
 _INDEX_MAGIC: Final = b"\377tOc\0\0\0\2"
 _FANOUT: Final = struct.Struct(">256I")
@@ -108,9 +111,62 @@ class PackIndex:
     def __iter__(self) -> Iterator[bytes]:
         return map(self._id, range(self._upto[256]))
 
+    def __len__(self) -> int:
+        count: int = self._upto[256]
+        return count
+
     def _id(self, place: int) -> bytes:
         start = _IDS + place * self.id_size
         return self._data[start : start + self.id_size]
+
+
+class Packs:
+    """A repository's packs, to be asked which of them has an object.
+
+    Not those whose objects git throws away one by one: they have ``.mtimes``.  Checkpoints make many small packs, of
+    which one dictionary answers for all.
+    """
+
+    def __init__(self, directory: Path, id_size: int) -> None:
+        self._directory = directory
+        self._id_size = id_size
+        self._changed = 0  # the directory's time when it was looked at, ns
+        self._large: dict[str, PackIndex] = {}  # by name, without an ending
+        self._small: dict[str, PackIndex] = {}
+        self._in_small: dict[bytes, Path] = {}
+
+    def look(self) -> None:
+        """See which packs there are now."""
+        changed = self._directory.stat().st_mtime_ns if self._directory.is_dir() else 0
+        if changed == self._changed:
+            return
+        names = set(os.listdir(self._directory)) if changed else set()  # noqa: PTH208 - the names
+        there = {name.removesuffix(".idx") for name in names if name.endswith(".idx")}
+        there -= {name.removesuffix(".mtimes") for name in names if name.endswith(".mtimes")}
+        known = self._large | self._small
+        self._large = {name: index for name, index in self._large.items() if name in there}
+        if not self._small.keys() <= there:
+            self._small.clear()
+            self._in_small.clear()
+        for name in there - self._large.keys() - self._small.keys():
+            with suppress(OSError, ValueError):  # gone since, or no index
+                self._enter(name, known.get(name) or PackIndex(self._directory / f"{name}.idx", self._id_size))
+        self._changed = changed
+
+    def holding(self, oid: bytes) -> Iterator[Path]:
+        """The packs that have the object, or had it when they were looked at; of small ones, one."""
+        if oid in self._in_small:
+            yield self._in_small[oid]
+        for index in self._large.values():
+            if oid in index:
+                yield index.pack
+
+    def _enter(self, name: str, index: PackIndex) -> None:
+        if len(index) > _MANY:
+            self._large[name] = index
+        else:
+            self._small[name] = index
+            self._in_small.update(dict.fromkeys(index, index.pack))
 
 
 def _header(kind: int, size: int) -> bytes:

@@ -50,7 +50,7 @@ class LibgitReader:
         from pygit2 import GitError
 
         try:
-            return _inflate((self._directory / oid[:2] / oid[2:]).read_bytes())
+            return _inflate(self._directory.joinpath(oid[:2], oid[2:]).read_bytes())
         except FileNotFoundError:
             pass
         except (OSError, ValueError):
@@ -95,7 +95,7 @@ class ProgramReader:
 
     def read(self, oid: str) -> tuple[str, bytes] | None:
         with suppress(OSError, ValueError):
-            return _inflate((self._directory / oid[:2] / oid[2:]).read_bytes())
+            return _inflate(self._directory.joinpath(oid[:2], oid[2:]).read_bytes())
         answer, out = self._ask("--batch", oid)
         if len(answer) != 3:
             return None

@@ -45,15 +45,43 @@ class TreeChange(NamedTuple):
     new: Entry | None
 
 
+# A directory's entries by name, in git's order, each as the tree object holds it: most are only copied.
+_Directory = Mapping[bytes, bytes]
+_Changing = dict[bytes, dict[bytes, bytes]]  # directories by their paths
+
+
+class Unpacked:
+    """Directories by their trees' ids: who changes a tree and compares it with what it was asks for most twice."""
+
+    _MOST: Final = 50_000  # entries, of some 200 bytes each
+
+    def __init__(self) -> None:
+        self._directories: dict[str, _Directory] = {}
+        self._entries = 0
+
+    def get(self, oid: str) -> _Directory | None:
+        return self._directories.get(oid)
+
+    def keep(self, oid: str, directory: _Directory) -> None:
+        """Nobody may change it any more."""
+        self._entries += len(directory)
+        if self._entries > self._MOST:
+            self.forget()
+            self._entries = len(directory)
+        self._directories[oid] = directory
+
+    def forget(self) -> None:
+        self._directories.clear()
+        self._entries = 0
+
+
 class Store(Protocol):
     """What the functions here need of an object database (see ``gitsession.git.objects``)."""
 
+    unpacked: Unpacked
+
     def read(self, oid: str) -> tuple[str, bytes]: ...
     def add(self, kind: str, data: bytes) -> str: ...
-
-
-# A directory's entries by name, each as the tree object holds it: most are only copied.
-_Directory = dict[bytes, bytes]
 
 
 def storable(path: bytes) -> bool:
@@ -88,7 +116,7 @@ def walk(objects: Store, tree: str) -> Iterator[tuple[bytes, Entry]]:
         prefix = path + b"/" if path else b""
         names = _load(objects, entry.oid)
         # The stored order is git's; the stack turns it round.
-        pending.extend((prefix + name, _entry(name, names[name])) for name in reversed(names))
+        pending.extend((prefix + name, _entry(name, names[name])) for name in reversed(list(names)))
 
 
 def update(objects: Store, tree: str | None, changes: Mapping[bytes, Entry | None]) -> str:
@@ -117,7 +145,7 @@ def update(objects: Store, tree: str | None, changes: Mapping[bytes, Entry | Non
             dirty.add(parent)
     if tree is not None and b"" not in dirty:
         return tree
-    return objects.add("tree", _pack(loaded[b""]))
+    return _store(objects, loaded[b""])
 
 
 def diff(objects: Store, a: str | None, b: str | None) -> list[TreeChange]:
@@ -166,29 +194,36 @@ def _unpack(data: bytes, oid: str) -> _Directory:
     return {name: packed for packed, name in found}
 
 
-def _pack(entries: _Directory) -> bytes:
-    ordered = sorted(entries.items(), key=lambda item: item[0] + b"/" if item[1].startswith(_TREE_START) else item[0])
-    return b"".join([packed for _, packed in ordered])
-
-
 def _load(objects: Store, oid: str) -> _Directory:
-    kind, data = objects.read(oid)
-    if kind != "tree":
-        raise RepositoryError(f"{oid} is a {kind}, not a tree", hint="see 'git fsck'")
-    return _unpack(data, oid)
+    directory = objects.unpacked.get(oid)
+    if directory is None:
+        kind, data = objects.read(oid)
+        if kind != "tree":
+            raise RepositoryError(f"{oid} is a {kind}, not a tree", hint="see 'git fsck'")
+        directory = _unpack(data, oid)
+        objects.unpacked.keep(oid, directory)
+    return directory
 
 
-def _load_touched(objects: Store, tree: str | None, directories: set[bytes]) -> dict[bytes, _Directory]:
+def _store(objects: Store, directory: _Directory) -> str:
+    """Add a directory's tree; its id."""
+    ordered = sorted(directory.items(), key=lambda item: item[0] + b"/" if _is_tree(item[1]) else item[0])
+    oid = objects.add("tree", b"".join([packed for _, packed in ordered]))
+    objects.unpacked.keep(oid, dict(ordered))
+    return oid
+
+
+def _load_touched(objects: Store, tree: str | None, directories: set[bytes]) -> _Changing:
     """The entries of each of ``directories`` as they are in ``tree``, empty where there is none."""
-    loaded: dict[bytes, _Directory] = {b"": _load(objects, tree) if tree is not None else {}}
+    loaded: _Changing = {b"": dict(_load(objects, tree)) if tree is not None else {}}
     for directory in sorted(directories - {b""}):
         parent, name = _split(directory)
         packed = loaded[parent].get(name, b"")
-        loaded[directory] = _load(objects, _entry(name, packed).oid) if _is_tree(packed) else {}
+        loaded[directory] = dict(_load(objects, _entry(name, packed).oid)) if _is_tree(packed) else {}
     return loaded
 
 
-def _apply(changes: Mapping[bytes, Entry | None], loaded: dict[bytes, _Directory]) -> set[bytes]:
+def _apply(changes: Mapping[bytes, Entry | None], loaded: _Changing) -> set[bytes]:
     """Make ``changes`` in the directories they are in; the directories that became different."""
     dirty = set()
     for path, entry in changes.items():
@@ -203,10 +238,10 @@ def _apply(changes: Mapping[bytes, Entry | None], loaded: dict[bytes, _Directory
     return dirty
 
 
-def _put(objects: Store, parent: _Directory, name: bytes, directory: _Directory) -> None:
+def _put(objects: Store, parent: dict[bytes, bytes], name: bytes, directory: _Directory) -> None:
     """Store ``directory`` and enter it in ``parent``; an empty one is taken out instead."""
     if directory:
-        parent[name] = _packed(name, Entry(TREE, objects.add("tree", _pack(directory))))
+        parent[name] = _packed(name, Entry(TREE, _store(objects, directory)))
     elif _is_tree(parent.get(name, b"")):
         del parent[name]
 

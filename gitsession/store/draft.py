@@ -74,8 +74,9 @@ class Draft:
     def save(self) -> None:
         """Write the snapshot now."""
         self._refuse_after_failure()
-        data = serialize(self.doc, self._state.saved_size)
+        data = serialize(self.doc, max(self._state.saved_size, self._state.written))
         write_atomic(self._path, data)
+        self._state.written += len(data)
         self._state.saved_size = len(data)
         self._state.saved_end = self._state.end
         self._logged = self._must_save = False

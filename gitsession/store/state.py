@@ -22,6 +22,7 @@ class State:
     doc: Doc
     saved_size: int  # bytes of the snapshot
     saved_end: int  # bytes of the journal that the snapshot holds
+    written: int = 0  # bytes of snapshots that were written from here
 
     @property
     def end(self) -> int:

@@ -21,7 +21,7 @@ from gitsession.errors import CaptureError, RepositoryError
 from gitsession.git import trees
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import FEW, LARGE, Objects, SizeChanged
-from gitsession.git.packs import Packed, PackIndex, deflate, index_bytes
+from gitsession.git.packs import Packed, PackIndex, Packs, deflate, index_bytes
 from gitsession.git.repo import Repo
 from gitsession.git.trees import FILE, Entry
 
@@ -158,6 +158,37 @@ def test_an_index_with_large_offsets(tmp_path: Path, object_format: str) -> None
     index = PackIndex(tmp_path / "pack-x.idx", size)
     assert all(one.oid in index for one in entries)
     assert rng.randbytes(size) not in index
+
+
+def test_which_packs_hold_an_object(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones and large ones, as they come and go; none whose objects git throws away one by one."""
+    monkeypatch.setattr("gitsession.git.packs._MANY", 3)
+    found = Packs(repo.git_dir / "objects" / "pack", 20)
+    found.look()  # there is no such directory, or nothing in it
+    made = {}
+    for count in (2, 5, 3):
+        ids = [repo.git("hash-object", "-w", "--stdin", input=f"{count} {number}") for number in range(count)]
+        name = repo.git("pack-objects", "-q", ".git/objects/pack/pack", input="".join(oid + "\n" for oid in ids))
+        made[count] = (repo.git_dir / "objects" / "pack" / f"pack-{name}.pack", ids)
+
+    def holding() -> dict[str, list[Path]]:
+        found.look()
+        return {oid: list(found.holding(bytes.fromhex(oid))) for _, ids in made.values() for oid in ids}
+
+    expected = {oid: [path] for path, ids in made.values() for oid in ids}
+    assert holding() == expected
+    for count, (path, ids) in made.items():
+        for ending in (".idx", ".pack"):
+            path.with_suffix(ending).rename(path.with_suffix(ending + ".away"))
+        assert holding() == expected | {oid: [] for oid in ids}, count
+        for ending in (".idx", ".pack"):
+            path.with_suffix(ending + ".away").rename(path.with_suffix(ending))
+        path.with_suffix(".mtimes").touch()
+        assert holding() == expected | {oid: [] for oid in ids}, count
+        path.with_suffix(".mtimes").unlink()
+        assert holding() == expected
+    (repo.git_dir / "objects" / "pack" / "pack-broken.idx").write_bytes(b"no index")
+    assert holding() == expected
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)

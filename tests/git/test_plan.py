@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import pytest
+from memory import Memory
 
 from gitsession.git import trees
 from gitsession.git.plan import Plan, State, below, make_plan
 from gitsession.git.trees import EXECUTABLE, FILE, GITLINK, LINK, Entry
-
-
-class Memory:
-    """An object database in memory."""
-
-    def __init__(self) -> None:
-        self.held: dict[str, tuple[str, bytes]] = {}
-
-    def read(self, oid: str) -> tuple[str, bytes]:
-        return self.held[oid]
-
-    def add(self, kind: str, data: bytes) -> str:
-        oid = hashlib.sha1(b"%s %d\0" % (kind.encode(), len(data)) + data).hexdigest()
-        self.held[oid] = (kind, data)
-        return oid
-
 
 STORE = Memory()
 Files = dict[str, str | tuple[int, str]]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from memory import Memory
 from support import GitRepo
 
 from gitsession.errors import RepositoryError
@@ -22,6 +22,7 @@ from gitsession.git.trees import (
     TREE,
     Entry,
     TreeChange,
+    Unpacked,
     diff,
     lookup,
     storable,
@@ -32,24 +33,6 @@ from gitsession.git.trees import (
 Files = dict[bytes, Entry]
 
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-
-
-class Memory:
-    """An object database in a dictionary, which counts what is read."""
-
-    def __init__(self, object_format: str = "sha1") -> None:
-        self.objects: dict[str, tuple[str, bytes]] = {}
-        self.object_format = object_format
-        self.reads: list[str] = []
-
-    def read(self, oid: str) -> tuple[str, bytes]:
-        self.reads.append(oid)
-        return self.objects[oid]
-
-    def add(self, kind: str, data: bytes) -> str:
-        oid = hashlib.new(self.object_format, b"%s %d\0%s" % (kind.encode(), len(data), data)).hexdigest()
-        self.objects[oid] = (kind, data)
-        return oid
 
 
 class Oracle:
@@ -147,18 +130,20 @@ def test_update_is_the_same_step_by_step(files: Files, changes: dict[bytes, Entr
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(files=FILES)
 def test_walk_and_lookup_give_back_what_was_put_in(files: Files) -> None:
-    """``walk`` in git's order, ``lookup`` also for directories."""
+    """``walk`` in git's order, ``lookup`` also for directories; from memory, and from what was stored."""
     memory = Memory()
     tree = update(memory, None, files)
-    assert list(walk(memory, tree)) == sorted(files.items())
-    for path, one in files.items():
-        assert lookup(memory, tree, path) == one
-        assert lookup(memory, tree, path + b"/below") is None
-        if b"/" in path:
-            above = lookup(memory, tree, path.rpartition(b"/")[0])
-            assert above is not None
-            assert above.mode == TREE
-    assert lookup(memory, tree, b"nothing") is None
+    for _ in range(2):
+        assert list(walk(memory, tree)) == sorted(files.items())
+        for path, one in files.items():
+            assert lookup(memory, tree, path) == one
+            assert lookup(memory, tree, path + b"/below") is None
+            if b"/" in path:
+                above = lookup(memory, tree, path.rpartition(b"/")[0])
+                assert above is not None
+                assert above.mode == TREE
+        assert lookup(memory, tree, b"nothing") is None
+        memory.unpacked.forget()
 
 
 def test_the_sha256_of_a_tree(tmp_path: Path) -> None:
@@ -188,15 +173,34 @@ def test_nothing_is_the_empty_tree() -> None:
 
 
 def test_only_touched_trees_are_read() -> None:
-    """One changed path among 100 directories reads the trees that lead to it, and a comparison those of both sides."""
+    """One changed path among 100 directories reads the trees that lead to it, and a comparison those of both sides.
+
+    None of them twice, and none that was just made.
+    """
     memory = Memory()
     tree = update(memory, None, {b"%d/%d/f" % (i, j): entry(1) for i in range(10) for j in range(10)})
-    memory.reads.clear()
+    memory.unpacked.forget()
     changed = update(memory, tree, {b"3/4/f": entry(2)})
     assert len(memory.reads) == 3
+    assert diff(memory, tree, changed) == [TreeChange(b"3/4/f", entry(1), entry(2))]
+    assert len(memory.reads) == 3
+    memory.unpacked.forget()
     memory.reads.clear()
     assert diff(memory, tree, changed) == [TreeChange(b"3/4/f", entry(1), entry(2))]
     assert len(memory.reads) == 6
+
+
+def test_what_is_kept_of_trees_has_an_end() -> None:
+    """One that is larger than all that may be kept is kept alone."""
+    unpacked = Unpacked()
+    names = [b"%d" % number for number in range(30_000)]
+    for oid in ("a", "b", "c"):
+        unpacked.keep(oid, dict.fromkeys(names, b""))
+        assert len(unpacked.get(oid) or {}) == len(names)
+    assert [oid for oid in ("a", "b", "c") if unpacked.get(oid) is not None] == ["c"]
+    unpacked.keep("d", dict.fromkeys([*names, *(name + b"x" for name in names)], b""))
+    unpacked.keep("e", {b"f": b""})
+    assert unpacked.get("d") is None
 
 
 def test_changes_that_change_nothing_write_nothing() -> None:
