@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from gitsession import prices
@@ -126,17 +128,39 @@ class Dialogue:
             return draft.doc
 
 
-def news(doc: Doc) -> list[str]:
-    """What happened to the files since the agent last worked on them, in sentences for the model."""
-    sentences = []
+def news(doc: Doc, backend_name: str | None = None) -> list[str]:
+    """What happened to the files since the agent last worked on them, in sentences for the model.
+
+    ``backend_name`` is the agent's, if its conversation is held here: to an agent that keeps its own and was not the
+    last to work, the whole is told in another way (``gitsession.verbs.continuation``).
+    """
+    told: list[tuple[str, list[str]]] = []  # the newest first
     for checkpoint in reversed(doc["checkpoints"]):
-        names = checkpoint["files_changed"]
-        shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        if checkpoint.get("restored_from") is not None:
-            sentences.append(f"the user put the files back to checkpoint {checkpoint['restored_from']};")
+        worker = _worker(doc, checkpoint["index"])
+        if checkpoint.get("trigger") == "restore":
+            target = checkpoint.get("restored_from")
+            where = "what they were at the start" if target is None else f"checkpoint {target}"
+            told.append((f"the user put the files back to {where};", []))
+            backend_name = None  # what others did before is undone
         elif checkpoint.get("trigger") in ("resume", "manual"):
-            if names:
-                sentences.append(f"the user changed {shown};")
+            told.append(("the user", checkpoint["files_changed"]))
+        elif None not in (worker, backend_name) and worker != backend_name:
+            told.append((f"{worker}, another agent,", checkpoint["files_changed"]))
         elif checkpoint.get("trigger") != "pause":
             break
-    return [*reversed(sentences), "read files again before you change them."] if sentences else []
+    sentences = []
+    for who, several in groupby(reversed(told), key=itemgetter(0)):
+        names = list(dict.fromkeys(name for _, changed in several for name in changed))
+        shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        if names or who.endswith(";"):
+            sentences.append(f"{who} changed {shown};" if names else who)
+    return [*sentences, "read files again before you change them."] if sentences else []
+
+
+def _worker(doc: Doc, checkpoint: int) -> str | None:
+    """The backend whose run made a checkpoint."""
+    for run in reversed(doc.get("runs") or []):
+        if run.get("from_checkpoint") is None or run["from_checkpoint"] < checkpoint:
+            name: str | None = run.get("backend")
+            return name
+    return None

@@ -136,12 +136,14 @@ class Engine:
                 run["task"] = job.task
             draft.log("status", to=lifecycle.RUNNING, run=run)
             self._phase = draft.doc.get("current_phase")
+            history = draft.doc.get("context", {}).get("conversation_history", [])
+            held = bool(history) and not self._backend.capabilities.keeps_conversation
             job = replace(
                 job,
                 phase=self._phase,
                 phases_completed=tuple(draft.doc.get("phases_completed", [])),
-                history=draft.doc.get("context", {}).get("conversation_history", []),
-                news=tuple(news(draft.doc)),
+                history=history,
+                news=tuple(news(draft.doc, self._backend.name if held else None)),
                 workspace=Workspace(self._recorder.repo),
             )
             self._read_to: int = draft.doc["journal"]["offset"]

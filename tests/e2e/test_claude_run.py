@@ -325,6 +325,18 @@ sys.exit(codeagent_wrapper())
     assert "the user changed src/user/repository.go" in told
 
 
+def test_it_is_told_what_another_agent_did_in_between(place: Place) -> None:
+    server = place.serve(ANALYSED, *module("user"), step(call("finish_phase", summary="x")), REVIEWED)
+    assert place.begin("--max-turns", "3").returncode == 3
+    other = place.run("--session-id", "one", "--backend", "command", "--", "sh", "-c", "echo > by_other.txt; exit 7")
+    assert other.returncode == 3, other.stderr
+    done = place.run("--session-id", "one", "--backend", "claude")
+    assert done.returncode == 0, done.stderr
+    told = json.dumps(server.requests[3]["messages"][-1])
+    assert "Since you last worked here: command, another agent, changed by_other.txt; read files again" in told
+    assert [run["backend"] for run in place.doc()["runs"]] == ["claude", "command", "claude"]
+
+
 def test_escapes_write_nothing_and_are_told(place: Place) -> None:
     outside = place.repo.path.parent / "outside"
     outside.mkdir()
