@@ -28,7 +28,12 @@ def _anew(job: Job) -> str:
 
 
 def _going_on(job: Job) -> str:
-    begins = "The run was interrupted." if not job.rewind else "The files and this conversation were put back to here."
+    begins = "The run was interrupted."
+    if job.rewind:
+        begins = (
+            "The files and this conversation were put back to here. A tool call whose result is missing may have been "
+            "made all the same: the files show it."
+        )
     return "\n\n".join([f"{begins} Go on with the task:", job.task, *_news(job)])
 
 

@@ -38,7 +38,7 @@ from gitsession.backends.base import (
 )
 from gitsession.backends.jsonlines import Line
 from gitsession.backends.passing import Refused
-from gitsession.backends.wording import first_line, kind_of, short, table
+from gitsession.backends.wording import amount, first_line, kind_of, number, short, table
 from gitsession.backends.wrapped import Call
 from gitsession.secrets import without_secrets
 
@@ -65,7 +65,7 @@ _READS: Final = frozenset(
 )
 """Tools that leave the files alone."""
 _GONE: Final = re.compile(r"No conversation found with session ID|No message found with message\.uuid")
-_UNKNOWN_COMMAND: Final = re.compile(r"Unknown (?:slash )?(?:command|skill): ")
+_NO_COMMAND: Final = re.compile(r"Unknown (?:slash )?(?:command|skill): |/\S+ isn't available in this environment")
 _MODEL: Final = re.compile(r"[A-Za-z0-9][\w.:/@\[\]-]*")
 _VARIANT: Final = re.compile(r"\[[^\]]*\]$")
 _BY_A_PERSON: Final = frozenset(
@@ -317,7 +317,7 @@ class Reader:
             model, usage = self._reply
             self._reply = None
             yield from self._reach(self._next)
-            yield self._tell({kind: _number(usage.get(name)) for kind, (name, _) in _COUNTS.items()}, model)
+            yield self._tell({kind: number(usage.get(name)) for kind, (name, _) in _COUNTS.items()}, model)
 
     def _spent(self, result: Line) -> Iterator[Event]:
         """What the run spent beside the replies that were told, and what all of it cost."""
@@ -325,13 +325,11 @@ class Reader:
         usage = table(result.get("usage"))
         rest = {}
         for kind, (name, name_by_model) in _COUNTS.items():
-            by_model = sum(_number(one.get(name_by_model)) for one in models)
-            rest[kind] = max(0, (by_model if models else _number(usage.get(name))) - self._told[kind])
-        cost = result.get("total_cost_usd")
-        known = isinstance(cost, int | float) and bool(models)
-        if known or any(rest.values()):
-            told = self._tell(rest, self._native.model if self._native else None)
-            yield replace(told, run_cost_usd=float(cost)) if known and cost is not None else told
+            by_model = sum(number(one.get(name_by_model)) for one in models)
+            rest[kind] = max(0, (by_model if models else number(usage.get(name))) - self._told[kind])
+        cost = amount(result.get("total_cost_usd")) if models else None
+        if cost is not None or any(rest.values()):
+            yield replace(self._tell(rest, self._native.model if self._native else None), run_cost_usd=cost)
 
     def _tell(self, counts: dict[str, int], model: str | None) -> Usage:
         for kind, count in counts.items():
@@ -362,7 +360,7 @@ class Reader:
             return _cut(words), self._api_failure(result)
         if self._prevented is not None:
             return _cut(self._prevented), "refused"
-        if _UNKNOWN_COMMAND.match(words):
+        if _NO_COMMAND.match(words):
             return _cut(words), "refused"
         if end == "completed" and result.get("stop_reason") is None:
             return "the model's reply broke off", "network"
@@ -420,7 +418,3 @@ def _list(value: Any) -> list[Any]:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _number(value: Any) -> int:
-    return value if type(value) is int else 0

@@ -42,7 +42,7 @@ from gitsession.backends.base import (
 )
 from gitsession.backends.jsonlines import Line
 from gitsession.backends.passing import Refused
-from gitsession.backends.wording import kind_of, number, reason, table, text, what
+from gitsession.backends.wording import amount, kind_of, number, reason, table, text, what
 from gitsession.backends.wrapped import Call
 
 _READS: Final = frozenset(
@@ -242,12 +242,12 @@ class Reader:
             yield CheckpointHint(f"{name}: {about}" if about else name or "a tool", always=False, call=part)
 
     def _spent(self, part: Mapping[str, Any]) -> Iterator[Event]:
-        tokens, cost = table(part.get("tokens")), part.get("cost")
+        tokens = table(part.get("tokens"))
         cache = table(tokens.get("cache"))
         usage = Usage(
             input=number(tokens.get("input")),
             output=number(tokens.get("output")) + number(tokens.get("reasoning")),
-            cost_usd=float(cost) if isinstance(cost, int | float) and cost > 0 else None,
+            cost_usd=amount(part.get("cost")) or None,
             cache_write=number(cache.get("write")),
             cache_read=number(cache.get("read")),
             model=self._job.model.rpartition("/")[2] if self._job.model else None,

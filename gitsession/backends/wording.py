@@ -6,6 +6,7 @@ something else than it was.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +34,15 @@ def text(value: Any) -> str:
 def number(value: Any) -> int:
     """A count; nothing else is one."""
     return value if type(value) is int and value > 0 else 0
+
+
+def amount(value: Any) -> float | None:
+    """Money: a finite number of at least 0."""
+    try:
+        money = float(value) if type(value) in (int, float) else math.nan
+    except OverflowError:
+        return None
+    return money if math.isfinite(money) and money >= 0 else None
 
 
 def first_line(words: str) -> str:

@@ -81,12 +81,12 @@ class OwnerLock:
         """Become the owner; ``SessionBusy`` names the one there is."""
         lock = file_lock(self._directory / f"{self._id}{_LOCK}")
         if not take(lock, _INSTANT):
-            raise self._busy(owner(self._directory, self._id))
+            raise busy(self._directory, self._id, owner(self._directory, self._id))
         try:
             other = _without_lock(self._directory, self._id)
             if other is not None:
                 if other.tracked is None or not self._beside_tracked:
-                    raise self._busy(other)
+                    raise busy(self._directory, self._id, other)
                 self._before = other.facts
             self._facts = _facts_of(os.getpid())
             self._write()
@@ -128,14 +128,16 @@ class OwnerLock:
         private_dir(self._facts_file.parent)
         write_atomic(self._facts_file, json.dumps(self._facts).encode() + b"\n")
 
-    def _busy(self, holder: OwnerInfo | None) -> SessionBusy:
-        if holder is not None and not holder.local:
-            hint = f"if nothing runs there any more, remove {self._facts_file}"
-        elif holder is not None and holder.tracked is not None:
-            hint = END_IT
-        else:
-            hint = f"wait for it, or stop it: pinable-agents session pause {self._id}"
-        return SessionBusy(f"session {self._id} is owned by {holder or 'another process'}", hint=hint)
+
+def busy(directory: Path, session_id: str, holder: OwnerInfo | None) -> SessionBusy:
+    """What to say of a session that somebody owns, and how that comes to an end."""
+    if holder is not None and not holder.local:
+        hint = f"if nothing runs there any more, remove {facts_file(directory, session_id)}"
+    elif holder is not None and holder.tracked is not None:
+        hint = END_IT
+    else:
+        hint = f"wait for it, or stop it: pinable-agents session pause {session_id}"
+    return SessionBusy(f"session {session_id} is owned by {holder or 'another process'}", hint=hint)
 
 
 def owner(directory: Path, session_id: str) -> OwnerInfo | None:

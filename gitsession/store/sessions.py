@@ -24,6 +24,7 @@ from gitsession.clock import timestamp
 from gitsession.errors import (
     AmbiguousSession,
     BadSessionId,
+    SessionBusy,
     SessionCorrupted,
     SessionNotFound,
     SessionTooNew,
@@ -269,6 +270,10 @@ class SessionStore:
         """
         self._make_dirs()
         return owner.OwnerLock(self.sessions_dir, check_session_id(session_id), beside_tracked=beside_tracked)
+
+    def busy(self, session_id: str, holder: owner.OwnerInfo) -> SessionBusy:
+        """What to say of a session that ``holder`` owns."""
+        return owner.busy(self.sessions_dir, check_session_id(session_id), holder)
 
     def owner(self, session_id: str) -> owner.OwnerInfo | None:
         """The living owner, or None."""

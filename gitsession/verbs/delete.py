@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from gitsession.errors import BadSessionId, GitSessionError, RepositoryError, SessionBusy, SessionCorrupted
+from gitsession.errors import BadSessionId, GitSessionError, RepositoryError, SessionCorrupted
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.lifecycle import Doc
@@ -23,10 +23,7 @@ def delete(store: SessionStore, session_id: str) -> Path:
     every point in between the session is either still whole or whole in the trash.
     """
     if (owner := store.owner(session_id)) is not None:
-        raise SessionBusy(
-            f"session {session_id} is running (process {owner.pid} on {owner.host})",
-            hint=f"pause it first: pinable-agents session pause {session_id}",
-        )
+        raise store.busy(session_id, owner)
     try:
         repo = repository_of(store.read(session_id))
     except (RepositoryError, SessionCorrupted):

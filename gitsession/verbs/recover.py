@@ -112,10 +112,7 @@ class Recoverer(Succession):
         ``SessionCorrupted`` if it cannot be repaired, with where the diagnosis is; ``SessionTooNew``.
         """
         if (owner := self._store.owner(session_id)) is not None:
-            raise SessionBusy(
-                f"session {session_id} is owned by {owner}",
-                hint=f"wait for it, pause it (pinable-agents session pause {session_id}), or end it with --force",
-            )
+            raise self._store.busy(session_id, owner)
         done = repair(self._store, session_id, self._settings, self._here)
         for finding in done.left:
             if finding.kind == NEWER:

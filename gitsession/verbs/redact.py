@@ -24,6 +24,7 @@ _KNOWN: Final = re.compile(
         + r"(?:(?:(?!-----BEGIN)[\w+/=\s\\:;,.()\"'<>@-]){0,20000}?-----END [A-Z0-9 ]{0,40}" + _KEY_BLOCK
         + r"|(?:[\s\\n\"',+-]{0,8}[A-Za-z0-9+/=]{16,100}){1,500})",
         _BEFORE + r"sk-ant-[\w-]{10,}",  # Anthropic
+        _BEFORE + r"sk-(?:proj|svcacct|admin)-[\w-]{20,}",  # OpenAI
         _BEFORE + r"sk-" + _MIXED + r"[\w-]{20,}",  # OpenAI and others
         _BEFORE + r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}",  # Stripe
         _BEFORE + r"gh[pousr]_[A-Za-z0-9]{20,}",  # GitHub

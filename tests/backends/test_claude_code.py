@@ -224,6 +224,13 @@ def test_who_can_mend_a_failure_of_the_api(
 NOT_DONE = [
     ("cut short", {"stop_reason": None}, "half", "network", "the model's reply broke off"),
     ("unknown command", {"terminal_reason": None, "stop_reason": None}, "Unknown command: /x", "refused", None),
+    (
+        "command for a terminal",
+        {"terminal_reason": None, "stop_reason": None},
+        "/model isn't available in this environment.",
+        "refused",
+        None,
+    ),
     ("hook", {"terminal_reason": "hook_stopped"}, "", "exit", "Claude Code stopped before the end (hook_stopped)"),
     ("other error", {"subtype": "error_during_execution", "errors": ["no luck"]}, "", "exit", "no luck"),
 ]
@@ -298,6 +305,13 @@ def test_claudes_own_record_is_named_where_it_is(player: Player, tmp_path: Path)
     assert [event.native.transcript for event in run(tmp_path) if isinstance(event, Bound)] == [None, None]
     record.write_text("{}\n")
     assert [event.native.transcript for event in run(tmp_path) if isinstance(event, Bound)] == [None, str(record)]
+
+
+def test_a_cost_that_is_no_number_is_not_believed(player: Player, tmp_path: Path) -> None:
+    models = {"m": {"inputTokens": 900}}
+    player.act([init(tmp_path), *reply(text("x")), result(modelUsage=models, total_cost_usd=float("nan"))])
+    [*_, told] = [event for event in run(tmp_path) if isinstance(event, Usage)]
+    assert told.run_cost_usd is None
 
 
 def test_lines_that_make_no_sense_are_left_alone(player: Player, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_pause_checkpoint_and_delete_from_another_terminal(waiting: subprocess.P
     assert session("list").stdout.splitlines()[1].split()[:2] == ["work", "running"]
     busy = session("delete", "work")
     assert busy.returncode == 4
-    assert "pause it first" in busy.stderr
+    assert "pinable-agents session pause work" in busy.stderr
     taken = session("checkpoint", "work", "--description", "完成数据库迁移脚本")
     assert (taken.returncode, taken.stderr) == (0, "")
     assert re.fullmatch(r"\[Checkpoint \d\] Saved 完成数据库迁移脚本\n", taken.stdout)

@@ -13,6 +13,7 @@ AWS = "AKIA" + "IOSFODNN7EXAMPLE"
 KEYS = [
     "sk-ant-" + "api03-abcDEF_123",
     "sk-" + "proj-abcdefghij0123456789",
+    "sk-" + "proj-" + "Abcdefghij" * 4,
     "ghp_" + "a1" * 18,
     "github_pat_" + "11ABC_" * 5,
     "glpat-" + "x1" * 10,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CORRUPTED = "corrupted"
 GONE = "running (owner gone)"
+_LONGEST = 1000  # characters of a task, where no terminal cuts the line; --json has all of it
 _HEADER = ("ID", "STATUS", "BACKEND", "CHECKPOINT", "AGE", "TASK")
 
 
@@ -95,14 +96,14 @@ def progress(checkpoint: int | None, files: int) -> str:
 
 
 def _subjects(sessions: Sequence[Summary]) -> Sequence[str]:
-    if any(one.problem is not None for one in sessions):
+    if any(one.problem is not None or len(one.task) > _LONGEST for one in sessions):
         return [_subject(one) for one in sessions]
     return one_lines([one.task for one in sessions])
 
 
 def _subject(session: Summary) -> str:
     """The task; what is wrong with the file stands before it."""
-    task = one_line(session.task)
+    task = one_line(session.task[:_LONGEST]) + ("…" if len(session.task) > _LONGEST else "")
     if session.problem is None:
         return task
     return f"! {one_line(session.problem)}{': ' if task else ''}{task}"

@@ -76,6 +76,17 @@ def test_a_line_says_what_a_person_wants(make_session: MakeSession) -> None:
     assert lines[2].endswith("two lines")
 
 
+def test_a_task_as_long_as_a_book_is_cut_anyway(make_session: MakeSession) -> None:
+    make_session("long", task="word " * 100_000)
+    make_session("short", task="b")
+    done = run_cli("pinable-agents", "session", "list")
+    [long] = [line for line in done.stdout.splitlines() if line.startswith("long")]
+    assert len(long) < 1_200
+    assert long.endswith("word word…")
+    whole = json.loads(run_cli("pinable-agents", "session", "list", "--json").stdout)
+    assert len(next(one["task"] for one in whole if one["id"] == "long")) == 500_000
+
+
 def test_the_task_is_cut_to_the_terminal(make_session: MakeSession) -> None:
     make_session()
     done = run_cli("pinable-agents", "session", "list", env={"COLUMNS": "80"})
