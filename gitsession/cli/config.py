@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from gitsession import config
@@ -10,7 +12,7 @@ from gitsession.cli.options import here, json_option
 from gitsession.cli.render import settings as render
 from gitsession.cli.render.out import note, write, write_json_array
 from gitsession.cli.render.text import one_line, safe_text
-from gitsession.errors import GitSessionError
+from gitsession.errors import BadValue, GitSessionError
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import settings
 
@@ -60,15 +62,17 @@ def get(key: str) -> None:
     help="Write a setting into config.toml; comments in it stay.\n\n"
     "\b\nExamples:\n  pinable-agents config set session.auto_cleanup_days 60\n"
     "  pinable-agents config set checkpoint.interval 5m",
+    context_settings={"ignore_unknown_options": True},  # -1 is a value
 )
 @_key
 @click.argument("value", metavar="VALUE")
 def set_command(key: str, value: str) -> None:
     home = SessionStore().home
     settings.change(home, key, value)
-    now = {one.key: one for one in settings.in_force(home, here())}[key]
-    if now.source != str(settings.path(home)):
-        note(one_line(f"{now.source} goes before it: {key} is {render.value(now)}"))
+    with suppress(BadValue):  # of a repository's file, which is not what was asked for
+        now = {one.key: one for one in settings.in_force(home, here())}[key]
+        if now.source != str(settings.path(home)):
+            note(one_line(f"{now.source} goes before it: {key} is {render.value(now)}"))
 
 
 @group.command("unset", help="Take a setting out of config.toml.")

@@ -66,10 +66,11 @@ class ChainStore:
         private_dir(self._directory)
         document = {"schema_version": _SCHEMA, **vars(chain)}
         with mutex(self._directory, name):
-            if name.lower() in [known.lower() for known in self.names()]:
+            twin = next((known for known in self.names() if known.lower() == name.lower()), None)
+            if twin is not None:
                 raise BadValue(
-                    f"there is a chain {name!r} already (case does not count)",
-                    hint=f"take another name, or first: pinable-agents session chain delete {name}",
+                    f"there is a chain {twin!r} already (case does not count)",
+                    hint=f"take another name, or first: pinable-agents session chain delete {twin}",
                 )
             data = json.dumps(document, indent=2, ensure_ascii=False)
             write_atomic(self._path(name), data.encode("utf-8") + b"\n")
@@ -141,9 +142,9 @@ def _parsed(name: str, data: bytes, path: Path) -> Chain:
         version = document.get("schema_version", _SCHEMA)
         if version != _SCHEMA:
             raise StoreError(f"{path} was written by a newer version (schema {version})", hint=hint)
-        good = document["name"] == name and all(isinstance(one, str) for one in document["sessions"])
-        chain = Chain(name, tuple(document["sessions"]), document["created_at"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        good = document["name"] == name and isinstance(document["created_at"], str)
+        chain = Chain(name, _checked(document["sessions"]), document["created_at"])
+    except (BadValue, BadSessionId, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         good = False
     if not good:
         raise StoreError(f"{path} is not a chain", hint=hint)

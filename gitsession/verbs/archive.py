@@ -197,7 +197,11 @@ def _draft(scratch: Path, session_id: str) -> Draft:
     snapshot, journal = _files(scratch, session_id)
     (scratch / archives.SNAPSHOT).rename(snapshot)
     (scratch / archives.JOURNAL).rename(journal)
-    state = read_state(snapshot, Journal(journal))
+    try:
+        state = read_state(snapshot, Journal(journal))
+    except SessionCorrupted as error:
+        said = str(error).replace(str(snapshot), archives.SNAPSHOT).replace(str(journal), archives.JOURNAL)
+        raise SessionCorrupted(f"the archived session {session_id} is not sound: {said}") from None
     # One that is in the middle of something is never archived; a repair would carry out what somebody else wrote.
     why = sound(state.doc) or _unfinished(state.doc)
     if why is not None:

@@ -6,6 +6,7 @@ ref that is ahead of its record is adopted the next time anybody touches the ses
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from gitsession.verbs import heads
 if TYPE_CHECKING:
     from gitsession.model import Checkpoint
 
+_COMMIT = re.compile(r"(?!0+\Z)(?:[0-9a-f]{40}|[0-9a-f]{64})")
 _MOVED = (
     "bring it back to that place, or say where it is now: pinable-agents doctor --relocate PATH; "
     "nothing of the session is lost meanwhile"
@@ -212,7 +214,7 @@ def entries_ahead(ledger: Ledger, doc: Doc) -> list[Doc]:
         if known is not None or tip is None:
             raise RefMoved(
                 f"{ledger.ref} is at {tip or 'nothing'}, the session's record is at {known}",
-                hint=f"something else moved or removed the ref; put it back with: git update-ref {ledger.ref} {known}",
+                hint=f"something else moved or removed the ref; {_putting_back(ledger, known)}",
             )
     entries: list[Doc] = []
     for commit in reversed(ahead):
@@ -223,6 +225,14 @@ def entries_ahead(ledger: Ledger, doc: Doc) -> list[Doc]:
         is_base = "index" not in found
         entries.append({"event": "base", "base": found} if is_base else {"event": "checkpoint", "record": found})
     return entries
+
+
+def _putting_back(ledger: Ledger, known: Any) -> str:
+    """What to type; a record can say anything, and what is typed must do no harm."""
+    if not _COMMIT.fullmatch(str(known)):
+        return "pinable-agents doctor says what its record lacks"
+    # Without following the ref, should it be a symbolic one now.
+    return f"put it back with: git update-ref --no-deref {ledger.ref} {known}"
 
 
 def checkpoint(store: SessionStore, session_id: str, description: str | None, settings: Settings) -> Checkpoint:

@@ -133,7 +133,9 @@ class Runner:
         session_id = request.session_id or new_session_id()
         command = _program(request, backend)
         doc = new_doc(request, request.task or "", session_id, repo, backend.name, command)
-        inherited = predecessors(self._store, session_id, force=request.force)
+        # No chain can name a session whose id was made just now.
+        named = request.session_id is not None
+        inherited = predecessors(self._store, session_id, force=request.force) if named else ()
         if sources := (*inherited, *request.context_from):
             doc["context"]["handed_over"] = hand_over(self._store, sources)
         job = self._job(doc, repo, None, backend)

@@ -170,8 +170,9 @@ def _edit(home: Path, act: Callable[[TOMLDocument], None]) -> None:
         file = path(home)
         config.from_file(file)  # says what is wrong with a file that is no TOML, and where
         try:
-            document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.exists() else tomlkit.document()
+            document = tomlkit.parse(file.read_bytes().decode("utf-8")) if file.exists() else tomlkit.document()
             act(document)
         except (OSError, UnicodeDecodeError, TOMLKitError, TypeError, KeyError) as error:
             raise BadValue(f"cannot change {file}: {error}", hint="repair or remove the file") from None
-        write_atomic(file, tomlkit.dumps(document).encode("utf-8"))
+        # A link, to where somebody keeps such files, stays one.
+        write_atomic(file.resolve(), tomlkit.dumps(document).encode("utf-8"))

@@ -38,6 +38,19 @@ def test_what_is_set_elsewhere_is_said(repo: GitRepo) -> None:
     assert sources["capture.max_file_size"] == ("1KB", str(repo.path / ".pinable.toml"))
 
 
+def test_a_repositorys_broken_file_keeps_nobody_from_setting_their_own(repo: GitRepo) -> None:
+    repo.write(".pinable.toml", "[capture\n")
+    assert run_cli(*CONFIG, "set", "session.trash_days", "30", cwd=repo.path).returncode == 0
+    assert run_cli(*CONFIG, "get", "session.trash_days").stdout == "30\n"
+
+
+def test_a_negative_number_is_a_value(pinable_home: Path) -> None:
+    done = run_cli(*CONFIG, "set", "session.trash_days", "-1")
+    assert done.returncode == 2
+    assert "session.trash_days: " in done.stderr
+    assert "no such option" not in done.stderr
+
+
 @pytest.mark.parametrize("command", [["get", "sesion.trash_days"], ["set", "sesion.trash_days", "3"], ["unset", "x"]])
 def test_an_unknown_key_is_refused(command: list[str], pinable_home: Path) -> None:
     done = run_cli(*CONFIG, *command)

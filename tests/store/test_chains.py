@@ -45,7 +45,7 @@ def test_a_chain_is_one_private_file(chains: ChainStore, pinable_home: Path) -> 
         ("c", [], BadValue, "a chain needs sessions"),
         ("c", ["a", "../b"], BadSessionId, "'../b' cannot be a session id"),
         ("c", ["a", "b", "A"], BadValue, "'A' is in the chain twice"),
-        ("MINE", ["a"], BadValue, "there is a chain 'MINE' already"),
+        ("MINE", ["a"], BadValue, "there is a chain 'mine' already"),
     ],
 )
 def test_what_cannot_be_a_chain(
@@ -80,6 +80,9 @@ def test_delete_takes_the_chain_only(chains: ChainStore) -> None:
         (b"[]", "is not a chain"),
         (b'{"name": "other", "sessions": [], "created_at": ""}', "is not a chain"),
         (b'{"name": "one", "sessions": [1], "created_at": ""}', "is not a chain"),
+        (b'{"name": "one", "sessions": [], "created_at": ""}', "is not a chain"),
+        (b'{"name": "one", "sessions": ["../../x"], "created_at": ""}', "is not a chain"),
+        (b'{"name": "one", "sessions": ["a"], "created_at": 1}', "is not a chain"),
         (b'{"schema_version": 2, "name": "one"}', r"was written by a newer version \(schema 2\)"),
     ],
 )

@@ -39,7 +39,7 @@ def request(repo: GitRepo, script: str, session_id: str | None = None, **more: o
 
 @pytest.fixture
 def run(repo: GitRepo, store: SessionStore) -> Run:
-    def runs(session_id: str, script: str, **more: object) -> events.Outcome:
+    def runs(session_id: str | None, script: str, **more: object) -> events.Outcome:
         return Runner(store, request(repo, script, session_id, **more), lambda _: None, Settings()).run()
 
     return runs
@@ -109,10 +109,11 @@ def test_a_members_name_is_no_beginning_of_another(run: Run, chain: Chain, store
     assert run("sess_b", "true").session_id == "sess_b"
 
 
-def test_a_chain_that_cannot_be_read_lets_nobody_begin(run: Run, chain: Chain, store: SessionStore) -> None:
+def test_a_chain_that_cannot_be_read_lets_nobody_begin_by_name(run: Run, chain: Chain, store: SessionStore) -> None:
     (store.home / "chains" / "c.json").write_text("")
     with pytest.raises(StoreError, match="is not a chain"):
         run("sess_b", "true")
+    assert run(None, "true").exit_status == 0
 
 
 def test_the_status_says_who_waits_for_whom(run: Run, chain: Chain, store: SessionStore) -> None:

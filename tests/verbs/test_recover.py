@@ -24,6 +24,7 @@ from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs import recover
+from gitsession.verbs.checkpoint import entries_ahead
 from gitsession.verbs.deaths import bury_all
 from gitsession.verbs.interrupted import scan
 from gitsession.verbs.repair import Repair, repair
@@ -271,6 +272,22 @@ def test_a_ref_that_went_back_or_away_is_put_back(session: TestSession, damage: 
     assert session.user.git("rev-parse", "refs/pinable/s1") == newest
 
 
+def test_what_is_to_be_typed_moves_no_branch_and_deletes_nothing(session: TestSession) -> None:
+    git = session.user.git
+    newest, main = session.records[-1]["commit"], git("rev-parse", "refs/heads/main")
+    git("symbolic-ref", "refs/pinable/s1", "refs/heads/main")
+    [finding] = repair(session.store, "s1", SETTINGS, session.user.path).left
+    assert finding.hint is not None
+    git(*finding.hint.partition("git ")[2].split())
+    assert (git("rev-parse", "refs/pinable/s1"), git("rev-parse", "refs/heads/main")) == (newest, main)
+    git("update-ref", "--no-deref", "refs/pinable/s1", main)
+    doc = session.store.read("s1")
+    doc["checkpoints"][-1]["commit"] = "0" * 40
+    with Objects(Repo.discover(session.user.path)) as objects, pytest.raises(RefMoved) as moved:
+        entries_ahead(Ledger(objects.repo, objects, "s1"), doc)
+    assert "update-ref" not in str(moved.value.hint)
+
+
 def test_a_ref_that_somebody_moved_elsewhere_is_left_to_them(session: TestSession) -> None:
     give_command(session, "true")
     head = session.user.git("rev-parse", "HEAD")
@@ -278,7 +295,8 @@ def test_a_ref_that_somebody_moved_elsewhere_is_left_to_them(session: TestSessio
     done = repair(session.store, "s1", SETTINGS, session.user.path)
     assert [finding.kind for finding in done.left] == ["ref"]
     assert done.left[0].hint is not None
-    assert "git update-ref refs/pinable/s1" in done.left[0].hint
+    newest = session.records[-1]["commit"]
+    assert f"git update-ref --no-deref refs/pinable/s1 {newest}" in done.left[0].hint
     assert session.user.git("rev-parse", "refs/pinable/s1") == head
     with pytest.raises(RefMoved):
         recoverer(session).recover("s1")

@@ -53,6 +53,16 @@ def test_times_are_spelled_as_they_are_read(seconds: float, text: str) -> None:
     assert config.duration(text) == seconds
 
 
+def test_links_and_line_ends_survive(home: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "dotfiles" / "pinable.toml"
+    kept.parent.mkdir()
+    kept.write_bytes(b"[session]\r\ntrash_days = 3 # short\r\n")
+    (home / "config.toml").symlink_to(kept)
+    settings.change(home, "session.trash_days", "5")
+    assert (home / "config.toml").is_symlink()
+    assert kept.read_bytes() == b"[session]\r\ntrash_days = 5 # short\r\n"
+
+
 def test_comments_and_what_is_not_ours_survive(home: Path) -> None:
     file = home / "config.toml"
     text = "# mine\n\n[session] # life\ntrash_days = 3 # short\n\n[future]\nx = [1, 2] # kept\n"

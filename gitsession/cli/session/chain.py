@@ -13,6 +13,7 @@ from gitsession.cli.lazy import HELP_OPTIONS
 from gitsession.cli.options import here, json_option, utc_option
 from gitsession.cli.render import chains as render
 from gitsession.cli.render.out import note, write, write_json, write_json_array
+from gitsession.cli.render.text import one_line
 from gitsession.store.chains import ChainStore
 from gitsession.store.sessions import SessionStore
 
@@ -80,7 +81,7 @@ def list_command(as_json: bool) -> None:
     elif not unreadable:
         note("no chains")
     for problem in unreadable:
-        note(f"{problem} (hint: {problem.hint})")
+        note(one_line(f"{problem} (hint: {problem.hint})" if problem.hint else str(problem)))
 
 
 @group.command("delete", help="Remove a chain. Its sessions stay.")
