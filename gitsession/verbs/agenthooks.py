@@ -229,10 +229,10 @@ def _proved(repo: Repo, agent: Agent, found: list[tuple[SettingsFile, list[Comma
 def _dry_call(repo: Repo, agent: Agent, command: Command) -> str | None:
     """Why a hook does not answer, ``None`` if it does."""
     reply = drycall.call(command.words if agent.plugin else ["/bin/sh", "-c", command.line], repo.worktree)
-    if reply.failure is not None:
-        return reply.failure
     if f"{ANSWER} {agent.name} " in reply.output:
         return None
     if command.shared and shutil.which(commands.PROGRAM) is None:
         return f"{commands.PROGRAM} is not on PATH"
-    return f"it does not answer{f': {reply.last_line}' if reply.last_line else ''}"
+    if reply.failure is None:  # the line keeps to itself what is wrong
+        reply = drycall.call(command.words, repo.worktree)
+    return reply.failure or f"it does not answer{f': {reply.last_line}' if reply.last_line else ''}"

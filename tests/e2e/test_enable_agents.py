@@ -25,6 +25,7 @@ from support import GitRepo, program
 
 from gitsession.store import hooklog
 from gitsession.store.sessions import SessionStore
+from gitsession.verbs.agentsettings import commands
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -287,6 +288,17 @@ def test_codex(place: Place) -> None:
 # Gemini CLI and opencode
 
 
+GEMINI = ["gemini", "-m", "gemini-2.5-pro", "-p", "a prompt", "-y", "-o", "stream-json"]
+
+
+def gemini_home(place: Place, url: str) -> Path:
+    place.variables |= {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url}
+    own = place.home / ".gemini"
+    own.mkdir()
+    (own / "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
+    return own
+
+
 @needs("gemini")
 def test_gemini(place: Place) -> None:
     url = place.serve(
@@ -295,20 +307,23 @@ def test_gemini(place: Place) -> None:
         step(call("run_shell_command", command="echo two > two.txt")),
         step(say("Done.")),
     )
-    place.variables |= {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url}
-    own = place.home / ".gemini"
-    own.mkdir()
-    (own / "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
+    own = gemini_home(place, url)
     (own / "trustedFolders.json").write_text(json.dumps({str(place.repo.path): "TRUST_FOLDER"}))
     settings = place.repo.write(".gemini/settings.json", '// mine\n{\n  "ui": {} // nothing yet\n}\n')
     before = settings.read_bytes()
     enabled(place, "gemini")
     found = place.status("gemini")
     assert (found["state"], found["trusted"]) == ("runs", True)
-    place.run("gemini", "-m", "gemini-2.5-pro", "-p", "a prompt", "-y", "-o", "stream-json")
+    place.run(*GEMINI)
     assert place.tree() == files(place)
     assert [one["files_changed"] for one in place.checkpoints() if one.get("call")] == [["one.txt"], ["two.txt"]]
     assert hooklog.read(place.store.home) == []
+    # It takes a program that is not there for a hook that forbids the prompt.
+    python = commands.local("gemini").python
+    assert python is not None
+    settings.write_text(settings.read_text().replace(python, "/gone/python3"))
+    assert "Done." in place.run(*GEMINI)
+    place.pinable("enable", "--agent", "gemini")
     place.pinable("disable")
     assert settings.read_bytes() == before
 

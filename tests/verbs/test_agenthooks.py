@@ -251,6 +251,29 @@ def test_what_another_version_wrote(repo: GitRepo) -> None:
     assert (found.state, "not what this version writes" in str(found.detail)) == ("stale", True)
 
 
+@pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_an_older_version_wrote_is_brought_up_to_date(
+    repo: GitRepo, bin_directory: Path, agent: str, shared: bool
+) -> None:
+    hook_program(bin_directory)
+    before = repo.snapshot()
+    (done,) = agenthooks.enable(repo.path, [agent], shared=shared)
+    after = repo.snapshot()
+    new = commands.shared(agent) if shared else commands.local(agent)
+    guarded = f"sh -c 'command -v pinable-hook >/dev/null 2>&1 || exit 0; exec pinable-hook {agent}'"
+    for act in ("enable", "disable"):
+        edited(repo, new.line, guarded if shared else " ".join(new.words), done.files[0])
+        found = status_of(repo, agent)
+        assert (found.state, "brings it up to date" in str(found.detail)) == ("stale", True)
+        if act == "enable":
+            assert agenthooks.enable(repo.path, [agent], shared=shared)[0].state == "enabled"
+            assert repo.snapshot() == after
+        else:
+            assert agenthooks.disable(repo.path, [agent])[0].state == "disabled"
+            assert repo.snapshot() == before
+
+
 def test_a_hook_that_does_not_answer(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = program(tmp_path, "python3", "#!/bin/sh\necho 'No module named gitsession' >&2; exit 1\n")
     with monkeypatch.context() as patch:
