@@ -19,7 +19,7 @@ from gitsession.errors import ConflictError, GitSessionError, RepositoryError
 from gitsession.git.repo import Repo
 from gitsession.store import hooklog
 from gitsession.verbs import drycall
-from gitsession.verbs.agentsettings import commands
+from gitsession.verbs.agentsettings import commands, levels
 from gitsession.verbs.agentsettings.agents import AGENTS, Agent, named
 from gitsession.verbs.agentsettings.commands import Command
 from gitsession.verbs.agentsettings.settingsfile import SettingsFile
@@ -188,9 +188,9 @@ def _status(repo: Repo, agent: Agent, failure: dict[str, Any] | None) -> AgentSt
     if state != "runs":
         return AgentStatus(agent.name, state, files, None, detail, failure)
     trusted = trust(agent.name, repo.worktree)
-    off = [words for file in agent.files if (words := SettingsFile(repo, agent, file).switched_off())]
+    off = levels.switched_off(agent.name, repo.worktree, {command.line for _, ours in found for command in ours})
     state = "skipped" if off or trusted.given is False else "runs"
-    return AgentStatus(agent.name, state, files, trusted.given, "; ".join(off) or trusted.words, failure)
+    return AgentStatus(agent.name, state, files, trusted.given, off or trusted.words, failure)
 
 
 def _with_ours(repo: Repo, agent: Agent, *, strict: bool = False) -> list[tuple[SettingsFile, list[Command]]]:

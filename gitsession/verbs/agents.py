@@ -21,6 +21,7 @@ from gitsession.backends.versions import version_of
 from gitsession.errors import RepositoryError
 from gitsession.verbs import agenthooks
 from gitsession.verbs.agentsettings.agents import AGENTS, Agent
+from gitsession.verbs.agentsettings.levels import claude_home, gemini_home
 from gitsession.verbs.agentsettings.trust import codex_home
 
 _VARIABLES: Final[Mapping[str, Sequence[str]]] = {
@@ -87,14 +88,13 @@ def _login(agent: str) -> str | None:
 
 def _credentials(agent: str) -> Sequence[Path]:
     """The files that are there when somebody has logged in; to be looked for, never into."""
-    home = Path.home()
     match agent:
         case agentevents.CLAUDE_CODE:
-            return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / ".credentials.json",)
+            return (claude_home() / ".credentials.json",)
         case agentevents.CODEX:
             return (codex_home() / "auth.json",)
         case agentevents.GEMINI:
-            place = Path(os.environ.get("GEMINI_CLI_HOME") or home) / ".gemini"
-            return (place / "oauth_creds.json", place / "gemini-credentials.json")
+            return (gemini_home() / "oauth_creds.json", gemini_home() / "gemini-credentials.json")
         case _:
-            return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share") / "opencode" / "auth.json",)
+            data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+            return (Path(data) / "opencode" / "auth.json",)

@@ -110,7 +110,7 @@ def test_shared_and_local(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("arguments", [["enable", "--agent", "codex"], ["status"], ["disable"], ["agents"]])
 def test_they_load_no_engine(repo: GitRepo, arguments: list[str]) -> None:
-    pinable(repo, "enable", "--agent", "gemini")
+    pinable(repo, "enable", "--agent", "claude-code")
     code = (
         "import sys\nfrom gitsession.cli.boundary import pinable_agents\n"
         "sys.argv = ['pinable-agents', *sys.argv[1:]]\nassert pinable_agents() == 0\n"

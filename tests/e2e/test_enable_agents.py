@@ -308,10 +308,17 @@ def test_gemini(place: Place) -> None:
         step(say("Done.")),
     )
     own = gemini_home(place, url)
-    (own / "trustedFolders.json").write_text(json.dumps({str(place.repo.path): "TRUST_FOLDER"}))
     settings = place.repo.write(".gemini/settings.json", '// mine\n{\n  "ui": {} // nothing yet\n}\n')
     before = settings.read_bytes()
     enabled(place, "gemini")
+    found = place.status("gemini", 1)
+    assert (found["state"], found["trusted"]) == ("skipped", False)
+    place.run(*GEMINI, status=55)
+    place.run(*GEMINI, "--skip-trust")
+    assert place.checkpoints() == []
+    place.repo.at("one.txt").unlink()
+    place.repo.at("two.txt").unlink()
+    (own / "trustedFolders.json").write_text(json.dumps({str(place.repo.path): "TRUST_FOLDER"}))
     found = place.status("gemini")
     assert (found["state"], found["trusted"]) == ("runs", True)
     place.run(*GEMINI)

@@ -51,8 +51,8 @@ def bin_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("git", "sh", "env"):
         (directory / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", str(directory))
-    for name in ("CODEX_HOME", "GEMINI_CLI_HOME", "GEMINI_CLI_TRUSTED_FOLDERS_PATH", "GEMINI_CLI_TRUST_WORKSPACE"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")
     return directory
 
 
@@ -318,7 +318,7 @@ def test_the_last_failure_is_told(repo: GitRepo, pinable_home: Path) -> None:
         ("claude-code", ".claude/settings.local.json", {"disableAllHooks": True}),
         ("claude-code", ".claude/settings.json", {"disableAllHooks": True}),
         ("gemini", ".gemini/settings.json", {"hooksConfig": {"enabled": False}}),
-        ("gemini", ".gemini/settings.json", {"hooksConfig": {"disabled": [3, commands.shared("gemini").line]}}),
+        ("gemini", ".gemini/settings.json", {"hooksConfig": {"disabled": [3, commands.local("gemini").line]}}),
     ],
 )
 def test_hooks_that_settings_switch_off(repo: GitRepo, agent: str, path: str, settings: dict[str, Any]) -> None:
@@ -335,6 +335,15 @@ def test_settings_that_switch_nothing_off(repo: GitRepo) -> None:
     )
     agenthooks.enable(repo.path, ["claude-code", "gemini"])
     assert {status_of(repo, agent).state for agent in ("claude-code", "gemini")} == {"runs"}
+
+
+def test_settings_of_the_person_switch_hooks_off(repo: GitRepo) -> None:
+    place = Path.home() / ".claude" / "settings.json"
+    place.parent.mkdir()
+    place.write_text('{"disableAllHooks": true}')
+    agenthooks.enable(repo.path, ["claude-code"])
+    found = status_of(repo, "claude-code")
+    assert (found.state, found.detail) == ("skipped", f'{place}: "disableAllHooks" is true')
 
 
 # Trust
@@ -386,33 +395,52 @@ def test_codex_does_not_load_hooks_of_this_folder(repo: GitRepo, bin_directory: 
 @pytest.mark.parametrize(
     ("rules", "trusted"),
     [
-        ({}, None),
+        ({}, False),
         ({"{repo}": "TRUST_FOLDER"}, True),
         ({"{repo}": "DO_NOT_TRUST"}, False),
         ({"{parent}": "TRUST_FOLDER"}, True),
         ({"{repo}/src": "TRUST_PARENT"}, True),
         ({"{parent}": "TRUST_FOLDER", "{repo}": "DO_NOT_TRUST"}, False),
         ({"{parent}": "DO_NOT_TRUST", "{repo}": "TRUST_FOLDER"}, True),
-        ({"{repo}/src": "TRUST_FOLDER"}, None),
+        ({"{repo}/src": "TRUST_FOLDER"}, False),
     ],
 )
-def test_gemini_trusts_folders(repo: GitRepo, rules: dict[str, str], trusted: bool | None) -> None:
+def test_gemini_trusts_folders(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, rules: dict[str, str], trusted: bool
+) -> None:
+    monkeypatch.delenv("GEMINI_CLI_TRUST_WORKSPACE")
     said = {path.format(repo=repo.path, parent=repo.path.parent): level for path, level in rules.items()}
     place = Path.home() / ".gemini" / "trustedFolders.json"
     place.parent.mkdir()
     place.write_text("// rules\n" + json.dumps(said))
     agenthooks.enable(repo.path, ["gemini"])
     found = status_of(repo, "gemini")
-    assert (found.trusted, found.state) == (trusted, "skipped" if trusted is False else "runs")
-    assert (found.detail is None) is (trusted is True)
+    assert (found.trusted, found.state) == (trusted, "runs" if trusted else "skipped")
+    assert (found.detail is None) is trusted
 
 
 def test_gemini_is_told_by_its_environment(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     agenthooks.enable(repo.path, ["gemini"])
-    monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")
     assert status_of(repo, "gemini").trusted is True
+    monkeypatch.setenv("GEMINI_RESTRICTED_MODE", "true")
+    found = status_of(repo, "gemini")
+    assert (found.state, found.detail) == ("skipped", "GEMINI_RESTRICTED_MODE is true")
+    monkeypatch.delenv("GEMINI_RESTRICTED_MODE")
     monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "false")
     assert status_of(repo, "gemini").state == "skipped"
+
+
+def test_gemini_that_is_not_to_ask_for_trust(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GEMINI_CLI_TRUST_WORKSPACE")
+    switch = '{"security": {"folderTrust": {"enabled": false}}}'
+    repo.write(".gemini/settings.json", switch)
+    agenthooks.enable(repo.path, ["gemini"])
+    found = status_of(repo, "gemini")
+    assert (found.state, "folder that you trust" in str(found.detail)) == ("skipped", True)  # a folder has no say
+    own = Path.home() / ".gemini" / "settings.json"
+    own.parent.mkdir()
+    own.write_text(switch)
+    assert status_of(repo, "gemini").state == "runs"
 
 
 def test_the_answer_is_the_hook_s() -> None:

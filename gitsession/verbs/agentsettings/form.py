@@ -32,9 +32,6 @@ class Form(Protocol):
     def is_current(self, text: str, command: Command) -> bool:
         """Whether exactly what ``insert`` would put in is there."""
 
-    def switched_off(self, text: str) -> str | None:
-        """What in it keeps the agent from running hooks, in words."""
-
     def insert(self, text: str, command: Command) -> Inserted:
         """Put our hooks into a text that has none of them."""
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gitsession.agentevents import CLAUDE_CODE, GEMINI, WANTED
+from gitsession.agentevents import WANTED
 from gitsession.verbs.agentsettings import jsontext
 from gitsession.verbs.agentsettings.agents import Agent
 from gitsession.verbs.agentsettings.commands import Command, known_again
@@ -46,21 +46,6 @@ class Hooks:
         there = [(one.event, one.value) for one in self._find(text)]
         wanted = list(self._groups(command).items())
         return len(there) == len(wanted) and all(one in there for one in wanted)
-
-    def switched_off(self, text: str) -> str | None:
-        """Both agents that have such a switch read it from any of their files."""
-        if not text.strip():
-            return None
-        document = self._read(text)[0].value
-        config = document.get("hooksConfig") if self._agent.name == GEMINI else None
-        if self._agent.name == CLAUDE_CODE and document.get("disableAllHooks") is True:
-            return '"disableAllHooks" is true'
-        if isinstance(config, dict) and config.get("enabled") is False:
-            return '"hooksConfig.enabled" is false'
-        disabled = config.get("disabled") if isinstance(config, dict) else None
-        if isinstance(disabled, list) and any(known_again(self._agent.name, line) for line in disabled):
-            return 'they are in "hooksConfig.disabled"'
-        return None
 
     def insert(self, text: str, command: Command) -> Inserted:
         wanted = self._groups(command)

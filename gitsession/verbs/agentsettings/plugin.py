@@ -111,9 +111,6 @@ class Plugin:
     def is_current(self, text: str, command: Command) -> bool:
         return text == text_of(command)
 
-    def switched_off(self, text: str) -> str | None:  # noqa: ARG002 - there is no such switch
-        return None
-
     def insert(self, text: str, command: Command) -> Inserted:
         if text:
             raise Problem(text, 0, "it is there already")

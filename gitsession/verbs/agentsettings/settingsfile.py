@@ -50,15 +50,6 @@ class SettingsFile:
         with self._explained():
             return self._form.is_current(content.text or "", command)
 
-    def switched_off(self) -> str | None:
-        """What in it keeps the agent from running hooks; a file that the agent cannot read does not."""
-        try:
-            text = self._content().text or ""
-            found = self._form.switched_off(text)
-        except (ConflictError, Problem):
-            return None
-        return f"{self.relative}: {found}" if found else None
-
     def is_as_left(self) -> bool:
         """Whether nobody changed it since ``put``."""
         known = record.read(self._record_place)

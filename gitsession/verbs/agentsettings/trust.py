@@ -3,7 +3,8 @@
 - Codex wants the folder trusted, and each hook as it is now: a changed one is skipped again.  It keeps that in its
   ``config.toml`` under a hash of its own making.  It is asked itself, as its editor plugins do it: ``codex app-server``
   speaks JSON-RPC, and ``hooks/list`` tells (0.171.0).  Nothing is ever trusted here on a person's behalf.
-- Gemini CLI wants the folder trusted (``~/.gemini/trustedFolders.json``); ``--skip-trust`` does not run its hooks.
+- Gemini CLI wants the folder trusted (``~/.gemini/trustedFolders.json``), unless settings say that it is not to ask;
+  ``--skip-trust`` does not run its hooks (0.61.0).
 
 Claude Code asks about a folder before it does anything there, and opencode does not ask.
 """
@@ -23,7 +24,7 @@ from typing import Any, Final
 
 from gitsession.agentevents import CODEX, GEMINI
 from gitsession.secrets import clean_environment
-from gitsession.verbs.agentsettings import jsontext
+from gitsession.verbs.agentsettings import jsontext, levels
 from gitsession.verbs.agentsettings.agents import named
 from gitsession.verbs.agentsettings.commands import known_again
 
@@ -121,9 +122,11 @@ def _answer(process: subprocess.Popen[str], request: dict[str, Any]) -> list[dic
 
 
 def _gemini(worktree: Path) -> Trust:
-    said = os.environ.get("GEMINI_CLI_TRUST_WORKSPACE")
-    if said in ("true", "false"):
-        return Trust(said == "true", None if said == "true" else "GEMINI_CLI_TRUST_WORKSPACE is false")
+    for variable, value in (("GEMINI_RESTRICTED_MODE", "true"), ("GEMINI_CLI_TRUST_WORKSPACE", "false")):
+        if os.environ.get(variable) == value:
+            return Trust(False, f"{variable} is {value}")
+    if os.environ.get("GEMINI_CLI_TRUST_WORKSPACE") == "true" or not levels.gemini_wants_trust():
+        return Trust(True)
     # The longest rule counts, as Gemini CLI has it.
     rules = sorted(_gemini_rules(), key=lambda rule: len(rule[0]))
     for place, level in reversed(rules):
@@ -132,12 +135,11 @@ def _gemini(worktree: Path) -> Trust:
             if level == "DO_NOT_TRUST":
                 return Trust(False, "Gemini CLI was told not to trust this folder: /permissions in gemini")
             return Trust(True)
-    return Trust(None, f"Gemini CLI runs hooks only in a folder that you trust; {GEMINI_STEPS}")
+    return Trust(False, f"Gemini CLI runs hooks only in a folder that you trust; {GEMINI_STEPS}")
 
 
 def _gemini_rules() -> Iterator[tuple[str, str]]:
-    home = Path(os.environ.get("GEMINI_CLI_HOME") or Path.home())
-    place = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or home / ".gemini" / "trustedFolders.json"
+    place = os.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or levels.gemini_home() / "trustedFolders.json"
     with suppress(OSError, UnicodeDecodeError, jsontext.Problem):
         found = jsontext.parse(Path(place).read_text(encoding="utf-8"), comments=True).value
         if isinstance(found, dict):
