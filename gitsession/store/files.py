@@ -85,6 +85,12 @@ def private_dir(path: Path) -> Path:
     return path
 
 
+def obstacle(directory: Path) -> Path | None:
+    """What keeps this process from making files in ``directory``, which need not be there yet; nothing is tried."""
+    nearest = next(place for place in (directory, *directory.parents) if os.path.lexists(place))
+    return None if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) else nearest
+
+
 @contextmanager
 def explained(action: str, path: Path, but: tuple[type[OSError], ...] = ()) -> Iterator[None]:
     """Turn an ``OSError`` (``but`` for these) into ``StoreError``: ``cannot <action> <path>: <why>`` and what to do."""

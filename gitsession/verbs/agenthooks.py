@@ -18,6 +18,7 @@ from gitsession.agentevents import CODEX, GEMINI
 from gitsession.errors import ConflictError, GitSessionError, RepositoryError
 from gitsession.git.repo import Repo
 from gitsession.store import hooklog
+from gitsession.store.files import obstacle
 from gitsession.verbs import drycall
 from gitsession.verbs.agentsettings import commands, levels
 from gitsession.verbs.agentsettings.agents import AGENTS, Agent, named
@@ -48,7 +49,7 @@ class Change:
 class AgentStatus:
     """``state``: off, runs (a dry call of the very command answered), skipped (it does, but the agent does not call it:
     its settings say so, or a person has not ``trusted`` it yet), stale (it is not what would be written now, or of
-    another installation), broken (it does not answer), unreadable.
+    another installation), broken (it does not answer, or could write nothing), unreadable.
 
     ``failure`` is the last thing that went wrong in a hook (see ``gitsession.store.hooklog``).
     """
@@ -92,10 +93,10 @@ def disable(start: Path, names: Sequence[str] = (), *, local: bool = True, share
 
 
 def status(start: Path, home: Path) -> list[AgentStatus]:
-    """Each agent's state, proved; ``home`` is where the hooks note what goes wrong."""
+    """Each agent's state, proved; ``home`` is where the hooks write."""
     repo = Repo.discover(start)
     failures = {entry["agent"]: entry for entry in hooklog.read(home)}
-    return [_status(repo, agent, failures.get(agent.name)) for agent in AGENTS]
+    return [_status(repo, home, agent, failures.get(agent.name)) for agent in AGENTS]
 
 
 def where(start: Path) -> dict[str, tuple[str, ...]]:
@@ -176,7 +177,7 @@ def _is_below(start: Path, repo: Repo) -> bool:
 # Status
 
 
-def _status(repo: Repo, agent: Agent, failure: dict[str, Any] | None) -> AgentStatus:
+def _status(repo: Repo, home: Path, agent: Agent, failure: dict[str, Any] | None) -> AgentStatus:
     try:
         found = _with_ours(repo, agent, strict=True)
     except GitSessionError as error:
@@ -185,6 +186,8 @@ def _status(repo: Repo, agent: Agent, failure: dict[str, Any] | None) -> AgentSt
     if not found:
         return AgentStatus(agent.name, "off", ())
     state, detail = _proved(repo, agent, found)
+    if state == "runs" and (place := _obstacle(home, agent)) is not None:
+        state, detail = "broken", f"no session can be written: {place} is not writable, or no directory"
     if state != "runs":
         return AgentStatus(agent.name, state, files, None, detail, failure)
     trusted = trust(agent.name, repo.worktree)
@@ -224,6 +227,12 @@ def _proved(repo: Repo, agent: Agent, found: list[tuple[SettingsFile, list[Comma
     if not file.is_current(ours[0]):
         return "stale", f"it is not what this version writes: {again}"
     return "runs", None
+
+
+def _obstacle(home: Path, agent: Agent) -> Path | None:
+    """What keeps hooks from writing sessions, which they could not even note."""
+    directories = (home / "sessions", home / "owners", home / "agents" / agent.name)
+    return next((place for place in map(obstacle, directories) if place is not None), None)
 
 
 def _dry_call(repo: Repo, agent: Agent, command: Command) -> str | None:

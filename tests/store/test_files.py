@@ -13,7 +13,7 @@ import pytest
 
 from gitsession import seam
 from gitsession.errors import StoreError
-from gitsession.store.files import private_dir, write_atomic
+from gitsession.store.files import obstacle, private_dir, write_atomic
 
 
 def test_a_write_replaces_the_file_privately_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -67,6 +67,18 @@ def test_a_failure_keeps_the_old_bytes_and_is_one_clear_line(
     assert (advice is None) if caught.value.hint is None else (advice or "") in caught.value.hint
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_what_keeps_files_from_being_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert obstacle(tmp_path) is None
+    assert obstacle(tmp_path / "not" / "yet") is None
+    (tmp_path / "file").touch()
+    assert obstacle(tmp_path / "file" / "below") == tmp_path / "file"
+    (tmp_path / "link").symlink_to("gone")
+    assert obstacle(tmp_path / "link") == tmp_path / "link"
+    monkeypatch.setattr(os, "access", lambda place, mode: (place, mode) != (tmp_path, os.W_OK | os.X_OK))
+    assert obstacle(tmp_path / "not" / "yet") == tmp_path
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
 
 
 def test_a_real_limit_in_the_middle_of_a_write_keeps_the_old_bytes(tmp_path: Path) -> None:

@@ -346,6 +346,19 @@ def test_settings_of_the_person_switch_hooks_off(repo: GitRepo) -> None:
     assert (found.state, found.detail) == ("skipped", f'{place}: "disableAllHooks" is true')
 
 
+@pytest.mark.parametrize("place", [".", "sessions", "owners", "agents/claude-code"])
+def test_a_home_in_which_nothing_can_be_made(repo: GitRepo, pinable_home: Path, place: str) -> None:
+    agenthooks.enable(repo.path, ["claude-code"])
+    hindrance = pinable_home / place
+    hindrance.parent.mkdir(parents=True, exist_ok=True)
+    hindrance.touch()
+    found = status_of(repo, "claude-code")
+    detail = f"no session can be written: {hindrance} is not writable, or no directory"
+    assert (found.state, found.detail) == ("broken", detail)
+    hindrance.unlink()
+    assert status_of(repo, "claude-code").state == "runs"
+
+
 # Trust
 
 
