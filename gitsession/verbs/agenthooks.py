@@ -214,7 +214,12 @@ def _proved(repo: Repo, agent: Agent, found: list[tuple[SettingsFile, list[Comma
     if len(found) > 1:
         return "stale", "both files have them, and each event is told twice: pinable-agents disable --local"
     file, ours = found[0]
-    again = f"pinable-agents enable {'--shared ' if ours[0].shared else ''}brings it up to date"
+    enable = f"pinable-agents enable{' --shared' if ours[0].shared else ''}"
+    try:
+        file.check_replaceable()
+    except ConflictError as error:
+        return "stale", f"{error}: {error.hint}, then {enable}"
+    again = f"{enable} brings it up to date"
     own = commands.local(agent.name)
     for command in dict.fromkeys(ours):
         if command.python is not None and not os.access(command.python, os.X_OK):

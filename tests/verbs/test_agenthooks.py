@@ -18,6 +18,8 @@ from gitsession.verbs import agenthooks
 from gitsession.verbs.agenthooks import AgentStatus
 from gitsession.verbs.agentsettings import commands
 from gitsession.verbs.agentsettings.agents import NAMES
+from gitsession.verbs.agentsettings.commands import Command
+from gitsession.verbs.agentsettings.plugin import text_of
 
 # A ``codex`` that knows the hooks of its file, and trusts as many as another file says.
 CODEX = """\
@@ -231,11 +233,31 @@ def edited(repo: GitRepo, old: str, new: str, path: str = ".claude/settings.loca
     repo.write(path, text.replace(old, new))
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_plugin_that_somebody_changed(repo: GitRepo, bin_directory: Path, shared: bool) -> None:
+    hook_program(bin_directory)
+    place = repo.at(".opencode/plugins/gitsession.js")
+    agenthooks.enable(repo.path, ["opencode"], shared=shared)
+    place.write_text(place.read_text() + "// mine\n")
+    words = ".opencode/plugins/gitsession.js: somebody changed it"
+    advice = "take the change out, or move the file away"
+    found = status_of(repo, "opencode")
+    again = "pinable-agents enable --shared" if shared else "pinable-agents enable"
+    assert (found.state, found.detail) == ("stale", f"{words}: {advice}, then {again}")
+    for done in (agenthooks.enable(repo.path, ["opencode"], shared=shared), agenthooks.disable(repo.path)):
+        assert [(one.state, one.detail) for one in done if one.agent == "opencode"] == [
+            ("refused", f"{words} ({advice})")
+        ]
+    place.rename(repo.at("away.js"))
+    assert agenthooks.enable(repo.path, ["opencode"], shared=shared)[0].state == "enabled"
+    assert status_of(repo, "opencode").state == "runs"
+
+
 def test_a_python_that_is_gone(repo: GitRepo) -> None:
     agenthooks.enable(repo.path, NAMES)
     python = str(Path(sys.executable).with_name("python3"))
-    for path in (".claude/settings.local.json", ".opencode/plugins/gitsession.js"):
-        edited(repo, python, "/gone/python", path)
+    edited(repo, python, "/gone/python")
+    repo.write(".opencode/plugins/gitsession.js", text_of(Command("opencode", "/gone/python")))
     for agent in ("claude-code", "opencode"):
         found = status_of(repo, agent)
         assert found.state == "stale"
@@ -287,8 +309,10 @@ def test_a_hook_that_does_not_answer(repo: GitRepo, tmp_path: Path, monkeypatch:
 def test_a_program_that_a_repository_brings_along_is_not_run(repo: GitRepo, tmp_path: Path, agent: str) -> None:
     trap = program(repo.path, "python3", f"#!/bin/sh\ntouch {tmp_path}/trapped\n")
     (done,) = agenthooks.enable(repo.path, [agent])
-    python = str(Path(sys.executable).with_name("python3"))
-    edited(repo, python, str(trap), done.files[0])
+    if agent == "opencode":
+        repo.write(done.files[0], text_of(Command(agent, str(trap))))
+    else:
+        edited(repo, str(Path(sys.executable).with_name("python3")), str(trap))
     found = status_of(repo, agent)
     assert (found.state, "another installation" in str(found.detail)) == ("stale", True)
     assert not (tmp_path / "trapped").exists()

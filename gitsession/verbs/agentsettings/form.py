@@ -13,6 +13,14 @@ Keys = tuple[str, ...]
 """A place in a file of keys: ``("hooks",)``, ``("hooks", "Stop")``."""
 
 
+class NotOurs(Exception):
+    """Why a file that would be ours alone is left to a person, and what he can do about it."""
+
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
 @dataclass(frozen=True)
 class Inserted:
     """``text`` has our hooks; ``undo`` makes of it what it was, ``made`` is what there was not before."""
@@ -23,8 +31,8 @@ class Inserted:
 
 
 class Form(Protocol):
-    """All raise ``Problem`` for a text that cannot be read, ``insert`` and ``take_out`` for one that is not to be
-    touched.  A text is ``""`` where there is no file."""
+    """All raise ``Problem`` for a text that cannot be read, and ``NotOurs`` for one that is not to be touched.  A text
+    is ``""`` where there is no file."""
 
     def commands(self, text: str) -> list[Command]:
         """Those of our hooks in it."""

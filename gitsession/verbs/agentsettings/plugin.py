@@ -14,8 +14,8 @@ from typing import Final
 
 from gitsession.agentevents import OPENCODE, WANTED
 from gitsession.verbs.agentsettings.commands import MODULE, PROGRAM, Command
-from gitsession.verbs.agentsettings.form import Inserted, Keys
-from gitsession.verbs.agentsettings.jsontext import Edit, Problem
+from gitsession.verbs.agentsettings.form import Inserted, Keys, NotOurs
+from gitsession.verbs.agentsettings.jsontext import Edit
 
 _FIRST_LINE: Final = re.compile(r"// pinable-agents plugin, format \d+, sum ([0-9a-f]{12})\n")
 _COMMAND: Final = re.compile(r"^const COMMAND = (\[.*\])$", re.MULTILINE)
@@ -104,7 +104,7 @@ class Plugin:
         if not text:
             return []
         if not _FIRST_LINE.match(text):
-            raise Problem(text, 0, "it is not our plugin")
+            raise _foreign()
         command = _command_in(text)
         return [] if command is None else [command]
 
@@ -113,16 +113,16 @@ class Plugin:
 
     def insert(self, text: str, command: Command) -> Inserted:
         if text:
-            raise Problem(text, 0, "it is there already")
+            raise _foreign()
         new = text_of(command)
         return Inserted(new, (Edit(0, len(new), ""),))
 
     def take_out(self, text: str, made: Collection[Keys] | None) -> str:  # noqa: ARG002 - nothing is in it but ours
         found = _FIRST_LINE.match(text)
         if found is None:
-            raise Problem(text, 0, "it is not our plugin")
+            raise _foreign()
         if _sum(text.replace(found[1], _NO_SUM, 1)) != found[1]:
-            raise Problem(text, 0, "somebody changed it; remove it, or what was changed")
+            raise NotOurs("somebody changed it", "take the change out, or move the file away")
         return ""
 
 
@@ -148,6 +148,10 @@ def _command_in(text: str) -> Command | None:
         case [program, agent] if program == PROGRAM and agent == OPENCODE:
             return Command(OPENCODE, None)
     return None
+
+
+def _foreign() -> NotOurs:
+    return NotOurs("it is not our plugin", "move the file away")
 
 
 def _sum(text: str) -> str:

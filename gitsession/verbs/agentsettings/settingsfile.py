@@ -17,7 +17,7 @@ from gitsession.verbs.agentsettings import files, jsontext, record
 from gitsession.verbs.agentsettings.agents import Agent
 from gitsession.verbs.agentsettings.commands import MODULE, PROGRAM, Command
 from gitsession.verbs.agentsettings.files import Content
-from gitsession.verbs.agentsettings.form import Form
+from gitsession.verbs.agentsettings.form import Form, NotOurs
 from gitsession.verbs.agentsettings.hooks import Hooks
 from gitsession.verbs.agentsettings.jsontext import Problem
 from gitsession.verbs.agentsettings.plugin import Plugin
@@ -54,6 +54,11 @@ class SettingsFile:
         """Whether nobody changed it since ``put``."""
         known = record.read(self._record_place)
         return known is not None and known.is_of(self._content())
+
+    def check_replaceable(self) -> None:
+        """Nothing, where ``put`` and ``take`` would not refuse hooks of ours that are in it."""
+        with self._explained():
+            self._without_ours(self._content(), record.read(self._record_place))
 
     def put(self, command: Command) -> bool:
         """Have our hooks in it, once, with this command; whether something was to be done."""
@@ -134,3 +139,5 @@ class SettingsFile:
             raise ConflictError(
                 f"{where}: {problem.why}", hint=f"{self._agent.title} has to be able to read it"
             ) from None
+        except NotOurs as error:
+            raise ConflictError(f"{self.relative}: {error}", hint=error.hint) from None

@@ -15,7 +15,8 @@ import pytest
 
 from gitsession.agentevents import WANTED
 from gitsession.verbs.agentsettings.commands import Command
-from gitsession.verbs.agentsettings.jsontext import Problem, replaced
+from gitsession.verbs.agentsettings.form import NotOurs
+from gitsession.verbs.agentsettings.jsontext import replaced
 from gitsession.verbs.agentsettings.plugin import Plugin, text_of
 
 NODE = shutil.which("node")
@@ -123,7 +124,7 @@ def test_in_and_out() -> None:
     done = Plugin().insert("", Command("opencode", ODD))
     assert replaced(done.text, done.undo) == ""
     for text in ("// mine", done.text):
-        with pytest.raises(Problem):
+        with pytest.raises(NotOurs):
             Plugin().insert(text, Command("opencode", ODD))
 
 
@@ -137,7 +138,7 @@ def test_a_command_that_is_not_ours(line: str) -> None:
 
 def test_what_somebody_changed_is_not_taken_out() -> None:
     for text in ("export const mine = 1\n", text_of(Command("opencode", None)) + "\n"):
-        with pytest.raises(Problem, match=r"not our plugin|somebody changed it"):
+        with pytest.raises(NotOurs, match=r"not our plugin|somebody changed it"):
             Plugin().take_out(text, None)
-    with pytest.raises(Problem, match="not our plugin"):
+    with pytest.raises(NotOurs, match="not our plugin"):
         Plugin().commands("export const mine = 1\n")
