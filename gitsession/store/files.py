@@ -107,5 +107,6 @@ def _advice(number: int | None, path: Path) -> str | None:
     if number in _FULL:
         return "free some space and repeat the command; what was saved before is intact"
     if number in _FORBIDDEN:
-        return f"make {path.parent} writable, or set PINABLE_HOME to a directory that is"
+        elsewhere = ", or set PINABLE_HOME to a directory that is" if path.is_relative_to(default_home()) else ""
+        return f"make {path.parent} writable{elsewhere}"
     return None

@@ -13,7 +13,7 @@ import pytest
 
 from gitsession import seam
 from gitsession.errors import StoreError
-from gitsession.store.files import obstacle, private_dir, write_atomic
+from gitsession.store.files import explained, obstacle, private_dir, write_atomic
 
 
 def test_a_write_replaces_the_file_privately_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -45,8 +45,8 @@ def test_the_order_is_write_fsync_rename_fsync_of_the_directory(
     [
         (errno.ENOSPC, "No space left on device", "free some space"),
         (errno.EDQUOT, "Disk quota exceeded", "free some space"),
-        (errno.EROFS, "Read-only file system", "PINABLE_HOME"),
-        (errno.EACCES, "Permission denied", "PINABLE_HOME"),
+        (errno.EROFS, "Read-only file system", " writable"),
+        (errno.EACCES, "Permission denied", " writable"),
         (errno.EIO, "Input/output error", None),
     ],
 )
@@ -67,6 +67,17 @@ def test_a_failure_keeps_the_old_bytes_and_is_one_clear_line(
     assert (advice is None) if caught.value.hint is None else (advice or "") in caught.value.hint
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_another_home_is_advised_only_for_what_is_in_it(tmp_path: Path, pinable_home: Path) -> None:
+    def hint(path: Path) -> str | None:
+        with pytest.raises(StoreError) as caught, explained("write", path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return caught.value.hint
+
+    assert hint(tmp_path / "record.json") == f"make {tmp_path} writable"
+    sessions = pinable_home / "sessions"
+    assert hint(sessions / "x.json") == f"make {sessions} writable, or set PINABLE_HOME to a directory that is"
 
 
 def test_what_keeps_files_from_being_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

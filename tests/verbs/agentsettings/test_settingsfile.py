@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from jsonc import PROPERTY, texts
 from support import GitRepo
 
-from gitsession.errors import ConflictError, RepositoryError
+from gitsession.errors import ConflictError, RepositoryError, StoreError
 from gitsession.git.repo import Repo
 from gitsession.verbs.agentsettings import files
 from gitsession.verbs.agentsettings.agents import AGENTS, Agent, named
@@ -338,6 +339,19 @@ def test_a_file_that_may_not_be_written_is_not_replaced(repo: GitRepo) -> None:
     done = subprocess.run([*command, repo.path], capture_output=True, text=True)
     assert f"cannot write {repo.at(PATH)}: Permission denied" in done.stdout, done.stderr
     assert repo.at(PATH).read_text() == "{}"
+
+
+def test_a_git_directory_that_may_not_be_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    before = everything(repo)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", refuse)
+        with pytest.raises(StoreError, match="pinable-hooks: Permission denied") as caught:
+            put(repo)
+    assert caught.value.hint == f"make {repo.git_dir} writable"
+    assert everything(repo) == before
 
 
 def test_each_worktree_has_its_own(repo: GitRepo) -> None:
