@@ -174,6 +174,13 @@ def test_events_that_are_not_ours_may_be_anything() -> None:
     assert value_of(done.text) == with_ours(json.loads(text), CLAUDE, HERE)
 
 
+def test_another_key_may_stand_twice() -> None:
+    text = '{"a": 1, "a": 2, "hooks": {"Later": 1, "Stop": []}}'
+    done = Hooks(CLAUDE).insert(text, HERE)
+    assert done.text.startswith('{"a": 1, "a": 2, ')
+    assert jsontext.replaced(done.text, done.undo) == text
+
+
 @pytest.mark.parametrize(
     ("left", "expected"),
     [
