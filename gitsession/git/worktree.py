@@ -36,6 +36,8 @@ OTHER: Final = 0
 _HAVE_DIR_FD = os.open in os.supports_dir_fd
 _OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OPEN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+# To sync a file takes no right to write to it, which a read-only one does not give; but on Windows.
+_OPEN_TO_SYNC = os.O_RDWR if os.name == "nt" else _OPEN_FILE
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _CHUNK = 1024 * 1024
 CHANGED: Final = "changed while the restore ran"
@@ -372,9 +374,9 @@ class Worktree:
                 self._directory(path).sync()
 
     def sweep(self, directories: Iterable[bytes]) -> None:
-        """Remove what a killed restore of the same token left in these directories."""
+        """Remove what a killed restore of the same token left in these directories, where we may."""
         for path in directories:
-            with suppress(FileNotFoundError, Obstructed):
+            with suppress(FileNotFoundError, PermissionError, Obstructed):
                 directory = self._directory(path)
                 for name in directory.names():
                     if name.startswith(self._prefix):
@@ -431,7 +433,7 @@ class Worktree:
         for file in staged:
             with suppress(FileNotFoundError, Obstructed):
                 directory = self._directory(_dirname(file.path))
-                fd = os.open(directory.at(file.temporary), os.O_RDWR, dir_fd=directory.fd)
+                fd = os.open(directory.at(file.temporary), _OPEN_TO_SYNC, dir_fd=directory.fd)
                 try:
                     os.fsync(fd)
                 finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from gitsession.errors import RepositoryError
 from gitsession.git.trees import EXECUTABLE, FILE, LINK, TREE
 from gitsession.git.worktree import CHANGED, OTHER, Obstructed, Worktree
 
+NOBODY = 65534
 DOT_GIT_ELSEWHERE = [
     b"git~1/hooks/post-checkout",
     b"GIT~1/config",
@@ -32,6 +35,23 @@ def root(tmp_path: Path) -> Path:
 
 def opened(root: Path) -> Worktree:
     return Worktree(root, "t0")
+
+
+@contextmanager
+def opened_as_nobody(root: Path) -> Iterator[Worktree]:
+    """The same for a normal user, whom permissions bind: root may do everything."""
+    with opened(root) as tree:
+        if os.geteuid() != 0:
+            yield tree
+            return
+        for directory, _, files in os.walk(root):
+            for name in (".", *files):
+                os.chown(os.path.join(directory, name), NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+        try:
+            yield tree
+        finally:
+            os.seteuid(0)
 
 
 def put(tree: Worktree, path: bytes, data: bytes, mode: int = FILE) -> list[tuple[bytes, str]]:
@@ -152,6 +172,14 @@ def test_permissions_of_a_replaced_file_stay_but_for_execution(root: Path, befor
     assert (root / "f").stat().st_mode & 0o777 == after
 
 
+def test_a_read_only_file_is_replaced_by_its_owner(root: Path) -> None:
+    (root / "f").write_bytes(b"old")
+    (root / "f").chmod(0o444)
+    with opened_as_nobody(root) as tree:
+        assert put(tree, b"f", b"new") == []
+    assert ((root / "f").read_bytes(), (root / "f").stat().st_mode & 0o777) == (b"new", 0o444)
+
+
 @pytest.mark.parametrize(("umask", "mode", "bits"), [(0o022, FILE, 0o644), (0o077, EXECUTABLE, 0o700)])
 def test_a_new_file_has_what_the_umask_leaves(root: Path, umask: int, mode: int, bits: int) -> None:
     os.umask(umask)
@@ -201,6 +229,18 @@ def test_a_killed_write_s_leftover_is_swept(root: Path) -> None:
     with opened(root) as tree:
         tree.sweep([b"", b"gone"])
     assert os.listdir(root) == [".gitsession-other-1"]
+
+
+def test_a_directory_that_may_not_be_read_does_not_keep_the_others_from_being_swept(root: Path) -> None:
+    for name in ("closed", "open"):
+        (root / name).mkdir()
+        (root / name / ".gitsession-t0-7").write_bytes(b"half")
+    (root / "closed").chmod(0)
+    with opened_as_nobody(root) as tree:
+        tree.sweep([b"closed", b"open"])
+    (root / "closed").chmod(0o755)
+    assert os.listdir(root / "closed") == [".gitsession-t0-7"]
+    assert os.listdir(root / "open") == []
 
 
 def test_many_files_are_placed_in_batches(root: Path) -> None:
