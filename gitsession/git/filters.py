@@ -27,7 +27,7 @@ from gitsession.errors import GitFailed
 from gitsession.git.repo import Repo
 from gitsession.git.trees import Entry
 
-_KEYS: Final = r"^(core\.(filemode|symlinks|autocrlf|attributesfile|sparsecheckout)|filter\..*\.required)$"
+_KEYS: Final = r"^(core\.(filemode|symlinks|ignorecase|autocrlf|attributesfile|sparsecheckout)|filter\..*\.required)$"
 _FALSE: Final = ("false", "no", "off", "0", "")
 # Attributes that make git change line ends, and those that make it change more.  An attributes file that does not even
 # name one has no say.
@@ -52,7 +52,12 @@ class Filters:
         self.links = _true(values.get("core.symlinks", "true"))
         self.sparse = _true(values.get("core.sparsecheckout", "false"))
         # A filter that fails must not end a git that looks at every file; to git the file is then as it is.
-        self.forgiving = [option for name in values if name.startswith("filter.") for option in ("-c", f"{name}=false")]
+        exceptions = [name for name in values if name.startswith("filter.")]
+        # Where a and A are two files, a git that takes them for one is silent about the other.
+        if _true(values.get("core.ignorecase", "false")) and not _folds_case(repo):
+            exceptions.append("core.ignorecase")
+        self.options = [option for name in exceptions for option in ("-c", f"{name}=false")]
+        """What a git is to be given that looks at the working tree."""
         everywhere = [*_system_attributes(), _user_attributes(values), repo.common_dir / "info" / "attributes"]
         self._everywhere = max(
             _LINE_ENDS if _true(values.get("core.autocrlf", "false")) else _NONE,
@@ -107,7 +112,7 @@ class Filters:
     def _clean_together(self, before: Mapping[bytes, Entry | None]) -> dict[bytes, str]:
         with _scratch_index(self._repo, before) as index:
             self._repo.git(
-                "-c", "core.safecrlf=false", *self.forgiving, "update-index", "--add", "--replace", "-z", "--stdin",
+                "-c", "core.safecrlf=false", *self.options, "update-index", "--add", "--replace", "-z", "--stdin",
                 input=b"".join(path + b"\0" for path in before), index=index,
             )  # fmt: skip
             return {path: entry.oid for path, entry in _parse(self._repo.git("ls-files", "-s", "-z", index=index))}
@@ -174,6 +179,11 @@ def _scratch_index(repo: Repo, entries: Mapping[bytes, Entry | None]) -> Iterato
 def _true(value: str) -> bool:
     """A configured value as git reads a Boolean; ``core.autocrlf=input`` counts as true."""
     return value.lower() not in _FALSE
+
+
+def _folds_case(repo: Repo) -> bool:
+    """Whether a and A are one file in the working tree."""
+    return os.path.lexists(repo.worktree / ".GIT")
 
 
 def _user_attributes(values: Mapping[str, str]) -> Path:

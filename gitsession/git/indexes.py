@@ -54,11 +54,11 @@ class Indexes:
 
     def git(self, index: Path, *args: Argument, input: bytes | None = None) -> bytes:  # noqa: A002 - subprocess's name
         """Run git on an index of ours."""
-        return self._repo.git(*_CONFIG, *self._filters.forgiving, *args, input=input, index=index)
+        return self._repo.git(*_CONFIG, *self._filters.options, *args, input=input, index=index)
 
     def start(self, index: Path, *args: Argument) -> Running:
         """The same, without waiting."""
-        return self._repo.start(*_CONFIG, *self._filters.forgiving, *args, index=index)
+        return self._repo.start(*_CONFIG, *self._filters.options, *args, index=index)
 
     def current(self, there: Callable[[str], bool]) -> tuple[Index, Index | None]:
         """The newest index that fits the user's as it is now: it knows most of the files as they are.

@@ -288,6 +288,25 @@ def test_a_file_that_was_put_back_is_a_candidate(session: Session) -> None:
     assert scanner.scan(head, {}).candidates == set()
 
 
+def test_a_name_in_another_case_is_another_file_whatever_the_configuration_says(session: Session) -> None:
+    """``core.ignorecase`` may come from a clone that was made on another system."""
+    session.user.write("A.txt", "one\n")
+    session.user.commit()
+    session.user.git("config", "core.ignorecase", "true")
+    session.scan()
+    session.user.at("A.txt").unlink()
+    session.user.write("a.txt", "work\n")
+    captured = session.scan()
+    assert paths_of(captured) == [b"A.txt", b"a.txt"]
+    assert session.files(captured)[b"a.txt"] == (trees.FILE, b"work\n")
+
+
+def test_on_a_disk_that_takes_two_cases_for_one_git_may_as_well(session: Session) -> None:
+    session.user.git("config", "core.ignorecase", "true")
+    session.user.at(".GIT").symlink_to(".git")  # what such a disk would find
+    assert Filters(session.repo).options == []
+
+
 def test_git_is_not_asked_to_write_the_users_index(session: Session) -> None:
     before = session.user.user_state()
     os.utime(session.user.at("README.md"), (1, 1))
