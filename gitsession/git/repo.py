@@ -253,13 +253,16 @@ class Repo:
     def path_of(self, place: Path) -> bytes | None:
         """A place as a path in the worktree (empty: the worktree itself), whether or not it is there; None outside.
 
-        Links above it are followed (somebody may stand in a linked directory); it may itself be a link.
+        Links that lead into the worktree are followed, those in it are not: what is a link now need not have been one
+        in the state that is asked for.
         """
         place = Path(os.path.abspath(place))
-        if place != self.worktree:
-            place = place.parent.resolve() / place.name
         if not place.is_relative_to(self.worktree):
-            return None
+            ways = ((above, above.resolve()) for above in reversed(place.parents))
+            way = next(((above, end) for above, end in ways if end.is_relative_to(self.worktree)), None)
+            if way is None:
+                return None
+            place = way[1] / place.relative_to(way[0])
         path = os.fsencode(place.relative_to(self.worktree).as_posix())
         return b"" if path == b"." else path
 
@@ -278,6 +281,12 @@ class Repo:
                     f"cannot make {directory}: {error.strerror}", hint="make the git directory writable"
                 ) from error
         return path
+
+
+def real_place(place: Path) -> Path:
+    """The same place without a link above it; it may itself be one."""
+    place = Path(os.path.abspath(place))
+    return place.parent.resolve() / place.name
 
 
 def _spawn(

@@ -13,7 +13,7 @@ from gitsession.backends.base import Backend, Job
 from gitsession.backends.processes import end_survivors
 from gitsession.config import WORKFLOWS, Settings, in_repository
 from gitsession.errors import BadValue, IllegalTransition, OutsideRepository, RepositoryError, UsageError
-from gitsession.git.repo import Repo
+from gitsession.git.repo import Repo, real_place
 from gitsession.ids import check_session_id, new_session_id
 from gitsession.lifecycle import Doc
 from gitsession.store.sessions import SessionStore
@@ -338,7 +338,7 @@ def focus(files: tuple[str, ...], start: Path, repo: Repo) -> list[str]:
     """``--files`` relative to the worktree; they need not exist yet.  ``OutsideRepository`` for any other place."""
     found = []
     for name in files:
-        path = repo.path_of(start / name)
+        path = repo.path_of(real_place(start / name))
         if path is None or b".git" in path.split(b"/"):
             raise OutsideRepository(
                 f"{name} is not in the working tree {repo.worktree}", hint="name files of this repository"

@@ -17,7 +17,7 @@ from gitsession.agentevents import EDITING
 from gitsession.config import Settings
 from gitsession.git import trees
 from gitsession.git.objects import Objects
-from gitsession.git.repo import Repo
+from gitsession.git.repo import Repo, real_place
 
 _PATHS: Final = ("file_path", "filePath", "notebook_path", "path")
 _PATCHES: Final = ("command", "input", "patch", "patchText")
@@ -94,7 +94,7 @@ def wanted(repo: Repo, objects: Objects, newest: str, known: Iterable[bytes], se
 def _places(repo: Repo, directory: Path, name: str) -> Iterator[bytes | None]:
     try:
         place = directory / name
-        yield repo.path_of(place)
+        yield repo.path_of(real_place(place))
         if place.is_symlink():
             yield repo.path_of(place.resolve())
     except (OSError, ValueError, RuntimeError):  # too long, a NUL, links that go round in circles

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gitsession import paths
 from gitsession.errors import BadValue, GitFailed, GitSessionError, UsageError
-from gitsession.git.repo import Repo
+from gitsession.git.repo import Repo, real_place
 from gitsession.lifecycle import Doc
 from gitsession.links import INFERRED
 from gitsession.store.sessions import SessionStore
@@ -129,7 +129,7 @@ class _Asked:
         return self.repo.git("ls-files", "-z", "--", path, ok=(0, 128)).strip(b"\0") == path
 
     def _path(self, text: str) -> bytes | None:
-        return self.repo.path_of(self._start / text)
+        return self.repo.path_of(real_place(self._start / text))
 
     def range(self, text: str) -> Iterator[CommitAnswer]:
         out = self.repo.git("rev-list", f"--max-count={_COMMITS}", "--end-of-options", text, "--")

@@ -12,7 +12,7 @@ import pytest
 from support import GitRepo
 
 from gitsession.errors import BareRepository, GitFailed, NotARepository, RepositoryError, UnsupportedRepository
-from gitsession.git.repo import SCRUBBED, Head, Repo, lock_taken
+from gitsession.git.repo import SCRUBBED, Head, Repo, lock_taken, real_place
 
 
 def test_discover_from_a_directory_below(repo: GitRepo) -> None:
@@ -33,6 +33,35 @@ def test_discover_through_a_link(repo: GitRepo, tmp_path: Path) -> None:
     """The worktree is where it really is."""
     (tmp_path / "link").symlink_to(repo.path)
     assert Repo.discover(tmp_path / "link" / "src").worktree == repo.path
+
+
+def test_a_place_is_a_path_by_its_name(repo: GitRepo, tmp_path: Path) -> None:
+    """Links that lead into the worktree are followed; those in it may have been directories once."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "way").symlink_to(repo.at("src"))
+    repo.at("link").symlink_to("../out")
+    repo.at("loop").symlink_to("loop")
+    found = Repo.discover(repo.path)
+    asked = {
+        repo.path: b"",
+        repo.path / "link": b"link",
+        repo.path / "link/f": b"link/f",
+        repo.path / "loop/f": b"loop/f",
+        repo.path / "gone/deep": b"gone/deep",
+        repo.path / "src/../README.md": b"README.md",
+        tmp_path / "way/app.py": b"src/app.py",
+        tmp_path / "way/../repo/link/f": b"link/f",
+        repo.path / "link/../../out/f": None,
+        repo.path.parent: None,
+        tmp_path / "out/f": None,
+    }
+    assert {place: found.path_of(place) for place in asked} == asked
+
+
+def test_a_real_place_has_no_link_above_it(repo: GitRepo) -> None:
+    repo.at("link").symlink_to("src")
+    repo.at("src/inner").symlink_to("app.py")
+    assert real_place(repo.at("link/inner")) == repo.at("src/inner")
 
 
 def test_discover_a_linked_worktree(repo: GitRepo, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -129,6 +130,22 @@ def test_paths_are_relative_to_where_one_stands(session: TestSession) -> None:
     assert done.returncode == 0, done.stderr
     assert session.user.at("src/deep/f").exists()
     assert "一" in session.user.at("src/util.py").read_text()
+
+
+def test_a_path_may_lie_where_a_link_is_now(session: TestSession, tmp_path: Path) -> None:
+    user = session.user
+    user.write("l/f", "1\n")
+    session.checkpoint()
+    shutil.rmtree(user.at("l"))
+    (tmp_path / "out").mkdir()
+    user.at("l").symlink_to("../out")
+    session.checkpoint()
+    assert "-1\n" in run(session, "diff", "s1", "3", "--", "l/f").stdout
+    refused = run(session, "restore", "s1", "2", "--path", "l/f")
+    assert (refused.returncode, "l (is in the way of l/f)" in refused.stderr) == (4, True)
+    assert run(session, "restore", "s1", "2", "--path", "l/f", "--path", "l").returncode == 0
+    assert user.at("l/f").read_text() == "1\n"
+    assert os.listdir(tmp_path / "out") == []
 
 
 def test_diff_forms(session: TestSession) -> None:
