@@ -22,6 +22,7 @@ from gitsession.git.indexes import Index, Indexes
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo, Running
 from gitsession.git.trees import GITLINK, TREE, Entry
+from gitsession.git.worktree import is_temporary
 
 _CHANGED: Final = ("diff-files", "-z", "--raw")
 _UNTRACKED: Final = ("ls-files", "-z", "-o", "--exclude-standard")
@@ -113,6 +114,8 @@ class Scanner:
         modes = {path: self._mode(newest, path) for path in nested}
         # A directory with captured files stays one when somebody makes a repository of it.
         new |= self._inside(index, newest, {path for path, mode in modes.items() if mode == TREE})
+        # What another session's restore left when it was killed, and will remove.
+        new = {path for path in new if not is_temporary(path)}
         nested = {path for path, mode in modes.items() if mode not in (TREE, GITLINK)}
         odd.add(oddities.below(self._repo, index.path, roots - modes.keys(), new, modes.keys()))
         unwanted = oddities.ignored(self._repo, index.path, odd.left_out)

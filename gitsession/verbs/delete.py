@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from gitsession.errors import BadSessionId, GitSessionError, RepositoryError, SessionCorrupted
+from gitsession.errors import (
+    BadSessionId,
+    ConflictError,
+    GitSessionError,
+    RepositoryError,
+    SessionCorrupted,
+)
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.lifecycle import Doc
@@ -16,8 +22,11 @@ from gitsession.verbs import transcripts
 from gitsession.verbs.checkpoint import repository_of
 
 
-def delete(store: SessionStore, session_id: str) -> Path:
+def delete(store: SessionStore, session_id: str, *, force: bool = False) -> Path:
     """Move a session that nobody runs to the trash; where it is now.
+
+    ``ConflictError`` if the files are half-way to one of its checkpoints, as only the session can bring them there,
+    unless ``force``.
 
     The ref is kept under ``refs/pinable-trash/<id>`` first, then the files move, then the old ref goes: at
     every point in between the session is either still whole or whole in the trash.
@@ -25,10 +34,17 @@ def delete(store: SessionStore, session_id: str) -> Path:
     if (owner := store.owner(session_id)) is not None:
         raise store.busy(session_id, owner)
     try:
-        repo = repository_of(store.read(session_id))
+        doc = store.read(session_id)
+        repo = repository_of(doc)
     except (RepositoryError, SessionCorrupted):
         # The repository is gone, and its refs with it; or nobody can tell which it was, and they stay where they are.
         return store.trash(session_id)
+    if doc.get("restoring") is not None and not force:
+        raise ConflictError(
+            f"a restore in session {session_id} was cut short",
+            hint=f"finish it first: pinable-agents session checkpoint {session_id}; "
+            "--force leaves the files half restored",
+        )
     objects = Objects(repo)
     try:
         ledger = Ledger(repo, objects, session_id)

@@ -66,6 +66,23 @@ def test_ignored_files_are_left_out_without_a_word(session: Session) -> None:
     assert {b"x.log", b"build/out"}.isdisjoint(session.files(captured))
 
 
+def test_what_a_killed_restore_left_is_not_the_users(session: Session) -> None:
+    """Only files of exactly these names, and of these only what no checkpoint has."""
+    session.user.write(".gitsession-0123abcd-1", "tracked\n")
+    session.user.commit()
+    left = (".gitsession-0123abcd-7", "src/.gitsession-0123abcd-3-12", "new/.gitsession-0123456789ab-1")
+    theirs = (".gitsession-notes", ".gitsession-0123abcd-7.txt", "x.gitsession-0123abcd-7")
+    for path in (*left, *theirs):
+        session.user.write(path, "half")
+    captured = session.scan()
+    assert {path.decode() for path in session.entries(captured)} == {
+        "README.md", "src/app.py", "src/util.py", ".gitsession-0123abcd-1", *theirs
+    }  # fmt: skip
+    assert captured.skipped == []
+    session.user.at(".gitsession-0123abcd-1").unlink()
+    assert paths_of(session.scan()) == [b".gitsession-0123abcd-1"]
+
+
 def test_nothing_changed_is_no_difference(session: Session) -> None:
     session.user.write("untracked", "x")
     first = session.scan()

@@ -13,7 +13,7 @@ from sessions import TestSession
 from support import GitRepo
 
 from gitsession import seam
-from gitsession.errors import BadSessionId, SessionBusy, SessionNotFound
+from gitsession.errors import BadSessionId, ConflictError, SessionBusy, SessionNotFound
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
@@ -67,6 +67,25 @@ def test_to_the_trash_and_back(session: TestSession) -> None:
     session.user.write("src/app.py", "changed again\n")
     session.restore(0, force=True)
     assert session.user.at("src/app.py").read_text() == "changed\n"
+
+
+def test_what_only_the_session_can_finish_is_finished_first(session: TestSession) -> None:
+    def hook(point: str) -> None:
+        if point == "restore.replace":
+            raise Killed
+
+    seam.hook = hook
+    with pytest.raises(Killed):
+        session.restore(None)
+    seam.hook = None
+    with pytest.raises(ConflictError, match="a restore in session s1 was cut short") as refused:
+        delete(session.store, "s1")
+    assert "pinable-agents session checkpoint s1" in (refused.value.hint or "")
+    assert session.store.exists("s1")
+    delete(session.store, "s1", force=True)
+    assert undelete(session.store, "s1")
+    session.restore(None)
+    delete(session.store, "s1")
 
 
 def test_of_several_deleted_under_one_id_each_gets_its_own_checkpoints(repo: GitRepo) -> None:

@@ -60,6 +60,8 @@ def _head(session: Session, alive: bool) -> list[str]:
     if session.status in _ENDS:
         ended = session.runs[-1].ended_at if session.runs else None
         pairs.append((_ENDS[session.status], date_time(ended or session.updated_at)))
+    if (session.model_extra or {}).get("restoring"):
+        pairs.append(("Restore", "begun and not finished; the next restore, undo, checkpoint or run finishes it"))
     return [f"{label + ': ':{_LABEL_CELLS}}{one_line(value)}" for label, value in pairs]
 
 

@@ -16,8 +16,9 @@ from gitsession.verbs.delete import delete
     "\b\nExample:\n  pinable-agents session delete sess_1740480000_a3f7b2c1",
 )
 @session_argument
-def command(session: str) -> None:
+@click.option("--force", is_flag=True, help="Also when a restore of its was cut short: the files stay half restored.")
+def command(session: str, force: bool) -> None:
     store, session_id = find(session)
-    place = delete(store, session_id)
+    place = delete(store, session_id, force=force)
     write(f"Session deleted: {session_id}")
     note(f"kept in {safe_text(str(place))}; 'pinable-agents session undelete {session_id}' brings it back")

@@ -48,6 +48,11 @@ def test_the_published_layout(make_session: MakeSession) -> None:
     assert inspect("latest") == HEAD
 
 
+def test_a_restore_that_was_cut_short_is_said(make_session: MakeSession) -> None:
+    make_session(runs=RUNS, restoring={"target": None, "paths": [], "force": False})
+    assert "\nRestore:  begun and not finished; the next restore, undo," in inspect("latest")
+
+
 def test_tokens_that_no_checkpoint_has_counted_yet_are_counted(make_session: MakeSession) -> None:
     cost = {"total_tokens": 40134, "estimated_cost_usd": None, "pending": {"input": 1000, "output": 34}}
     make_session(cost=cost)
