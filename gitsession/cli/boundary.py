@@ -2,7 +2,8 @@
 
 An expected error is one line that says what, one that says what to do next, and the status of its class (see
 ``gitsession.errors``).  A bug is one line, too; ``--debug`` anywhere before ``--`` gives the traceback of either.
-Ctrl-C is 130; a reader that went away (``… | head``) is 141 as for git, and not worth a word.
+Ctrl-C is 130, with a word where it stopped something half-way; a reader that went away (``… | head``) is 141 as for
+git, and not worth a word.
 """
 
 from __future__ import annotations
@@ -118,13 +119,20 @@ def _explain(program: str, error: Exception) -> int:
         hint = f"{context.command_path} --help lists what it takes" if context else None
         return _say(program, _like_ours(error.format_message()), hint, error.exit_code)
     if isinstance(error, click.Abort):
-        return INTERRUPTED
+        return _say_what_stopped(program, error.__cause__)
     if isinstance(error, BrokenPipeError):
         return UNREAD
     if isinstance(error, OSError) and _came_from(error) is click.echo.__code__:  # its own help, or a version
         return _say(program, f"cannot write the output: {error.strerror}", None, BUG)
     words = f"internal error: {type(error).__name__}: {error}; run with --debug for the traceback"
     return _say(program, words, None, BUG)
+
+
+def _say_what_stopped(program: str, interrupt: BaseException | None) -> int:
+    """What was under way at Ctrl-C, if that left word of it, which is one line."""
+    for note in getattr(interrupt, "__notes__", ()):
+        _say(program, note, None, INTERRUPTED)
+    return INTERRUPTED
 
 
 def _say(program: str, message: str, hint: str | None, status: int) -> int:

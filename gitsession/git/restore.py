@@ -28,6 +28,7 @@ Progress = Callable[[int, int], None]
 """Called with how many paths are done and how many there are."""
 
 MEANWHILE = "changed while the restore ran"
+_RESUMED = "the session's next restore, undo or checkpoint finishes it first, and nothing is lost"
 _MANY = 1000
 """Files from which on they are written side by side."""
 _LANES = 4
@@ -105,8 +106,11 @@ def apply(plan: Plan, worktree: Worktree, contents: Contents, progress: Progress
     except OSError as error:
         raise RepositoryError(
             f"the restore stopped half-way: {reason_of(error)}",
-            hint="put that right, then give the command again: it finishes what was begun, and nothing is lost",
+            hint=f"put that right; {_RESUMED}",
         ) from error
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(f"the restore stopped half-way; {_RESUMED}")
+        raise
     return Applied([step.path for step in plan.steps if step.path not in lane.left], sorted(lane.left.items()))
 
 

@@ -60,6 +60,13 @@ def test_each_end_has_its_words_and_status(
     assert capsys.readouterr() == ("", words)
 
 
+def test_what_ctrl_c_stopped_half_way_says_so(enter: Enter, capsys: pytest.CaptureFixture[str]) -> None:
+    interrupt = KeyboardInterrupt()
+    interrupt.add_note("it stopped\nhalf-way")
+    assert enter(raising(interrupt)) == 130
+    assert capsys.readouterr() == ("", "\nprogram: it stopped half-way\n")
+
+
 @pytest.mark.parametrize(("result", "status"), [(None, 0), (0, 0), (3, 3)])
 def test_the_command_gives_the_status(enter: Enter, result: int | None, status: int) -> None:
     assert enter(lambda: result) == status

@@ -131,6 +131,20 @@ CHANGES = [
 ]  # fmt: skip
 
 
+def test_ctrl_c_leaves_word_of_what_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(point: str) -> None:
+        if point == "restore.replace":
+            raise KeyboardInterrupt
+
+    before = recorded(bench.user)
+    edit(bench.user)
+    monkeypatch.setattr(seam, "hook", interrupt)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        bench.go(recorded(bench.user), before)
+    (said,) = stopped.value.__notes__
+    assert said.startswith("the restore stopped half-way; the session's next restore, undo or checkpoint finishes it")
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_there_and_back(bench: Bench, change: Change) -> None:
     a, shot_a = recorded(bench.user), bench.user.snapshot()
