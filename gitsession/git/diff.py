@@ -76,8 +76,11 @@ def changes(
     options = ["-w"] if ignore_space else []
     out = repo.git("diff", *_PLAIN, *options, "--raw", "--numstat", "--no-abbrev", "-z", a, b, "--", *paths)
     raw, counts = _sections(out)
-    found = [_described(objects, _change(facts, counts)) for facts in raw]
-    return sorted(found, key=lambda change: change.path)
+    found = [_change(facts, counts) for facts in raw]
+    if ignore_space:
+        # Git's list, unlike its patch, has the files in which nothing else differs.
+        found = [change for change in found if not _has_same_lines(change)]
+    return sorted((_described(objects, change) for change in found), key=lambda change: change.path)
 
 
 def patch(repo: Repo, a: str, b: str, paths: Iterable[bytes] = (), options: PatchOptions | None = None) -> bytes:
@@ -168,6 +171,11 @@ def _change(raw: _Raw, counts: _Counts) -> FileChange:
         insertions=insertions,
         deletions=deletions,
     )
+
+
+def _has_same_lines(change: FileChange) -> bool:
+    counts = change.insertions, change.deletions
+    return change.status == "modified" and change.old_mode == change.new_mode and counts == (0, 0)
 
 
 def _described(objects: Objects, change: FileChange) -> FileChange:

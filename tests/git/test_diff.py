@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support import GitRepo
 
-from gitsession.git.diff import FileChange, PatchOptions, attributes, changes, patch
+from gitsession.git.diff import FileChange, PatchOptions, attributes, changes, patch, patch_files
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.git.text import decode
@@ -163,6 +163,23 @@ def test_options_reach_git(repo: GitRepo) -> None:
     repo.write("src/util.py", "def add(a,  b):\n\treturn a + b\n")
     repo.git("add", "--all")
     assert patch(found, start, repo.git("write-tree"), options=PatchOptions(ignore_space=True)) == b""
+
+
+def test_what_differs_only_in_white_space_is_not_listed_where_that_is_ignored(repo: GitRepo) -> None:
+    for name in ("space", "mode", "line"):
+        repo.write(name, "a b\n")
+    start = repo.commit()
+    repo.write("space", "a   b\n")
+    repo.write("mode", "a   b\n", 0o755)
+    repo.write("line", "a   b\nnew\n")
+    repo.git("add", "--all")
+    after, found = repo.git("write-tree"), Repo.discover(repo.path)
+    with Objects(found) as objects:
+        listed = [one.path for one in changes(found, objects, start, after, ignore_space=True)]
+        everything = [one.path for one in changes(found, objects, start, after)]
+    assert (listed, everything) == ([b"line", b"mode"], [b"line", b"mode", b"space"])
+    shown = patch_files(patch(found, start, after, options=PatchOptions(ignore_space=True)))
+    assert [one.head[0] for one in shown] == [b"diff --git a/%b b/%b" % (path, path) for path in listed]
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])

@@ -181,6 +181,14 @@ def test_stat_and_exit_code(session: TestSession) -> None:
     assert run(session, "diff", "s1", "1..1", "--exit-code").returncode == 0
 
 
+@pytest.mark.parametrize("style", [(), ("--stat",), ("--name-status",), ("--json",)])
+def test_ignored_white_space_is_no_difference_in_any_form(session: TestSession, style: tuple[str, ...]) -> None:
+    session.user.write("new.txt", " new \n")
+    session.checkpoint()
+    assert run(session, "diff", "s1", "2", *style, "--exit-code").returncode == 1
+    assert run(session, "diff", "s1", "2", *style, "--exit-code", "-w").returncode == 0
+
+
 def test_diff_for_programs(session: TestSession) -> None:
     shown = json.loads(run(session, "diff", "s1", "1", "--json").stdout)
     assert (shown["session"], shown["from"]["index"], shown["to"]["index"]) == ("s1", 0, 1)
