@@ -8,10 +8,13 @@ are switched off; the others (algorithm, context, rename detection's limits) are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gitsession.git import trees
+from gitsession.git.contents import Contents, exact_entry
 from gitsession.git.objects import Objects
+from gitsession.git.plan import State, Version, Wanted, everything
 from gitsession.git.repo import Repo
 from gitsession.git.trees import GITLINK, LINK
 from gitsession.paths import decode as decode_path
@@ -81,6 +84,34 @@ def changes(
         # Git's list, unlike its patch, has the files in which nothing else differs.
         found = [change for change in found if not _has_same_lines(change)]
     return sorted((_described(objects, change) for change in found), key=lambda change: change.path)
+
+
+def unseen(
+    repo: Repo, objects: Objects, old: State, new: State, wanted: Wanted = everything, *, ignore_space: bool = False
+) -> list[FileChange]:
+    """The files that differ between two states though git's filters make the same of them, so that no patch has them.
+
+    The commonest are those whose line ends changed under ``core.autocrlf``.
+    """
+    contents = Contents(repo, objects)
+    found = []
+    for path in sorted({path for path, _ in old.raw.items() ^ new.raw.items() if wanted(path)}):
+        entry = trees.lookup(objects, old.tree, path)
+        if entry is None or entry != trees.lookup(objects, new.tree, path):
+            continue
+        versions = [(state, Version(entry, state.raw.get(path))) for state in (old, new)]
+        if len({exact_entry(version).oid for _, version in versions}) == 1:
+            continue
+        note = next(_line_ends(*(_exact(contents, path, *version) for version in versions)), None)
+        if note is None or not ignore_space:
+            change = FileChange(path, "modified", None, None, entry.mode, entry.mode, entry.oid, entry.oid, 0, 0)
+            found.append(replace(change, note=note or "other bytes, of which git's filters make the same"))
+    return found
+
+
+def _exact(contents: Contents, path: bytes, state: State, version: Version) -> bytes:
+    """A file's bytes as they were on disk; none if they cannot be had any more."""
+    return b"" if contents.find({path: version}, state) else b"".join(contents.read(version))
 
 
 def patch(repo: Repo, a: str, b: str, paths: Iterable[bytes] = (), options: PatchOptions | None = None) -> bytes:
@@ -180,7 +211,7 @@ def _has_same_lines(change: FileChange) -> bool:
 
 def _described(objects: Objects, change: FileChange) -> FileChange:
     notes = list(_notes(objects, change))
-    return FileChange(**{**vars(change), "note": ", ".join(notes)}) if notes else change
+    return replace(change, note=", ".join(notes)) if notes else change
 
 
 def _notes(objects: Objects, change: FileChange) -> Iterator[str]:

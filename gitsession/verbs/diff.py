@@ -11,7 +11,9 @@ from pathlib import Path
 from gitsession.errors import BadValue, CheckpointNotFound, OutsideRepository
 from gitsession.git import diff
 from gitsession.git.diff import FileChange, PatchOptions
+from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
+from gitsession.git.plan import State, below
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc
 from gitsession.store.sessions import SessionStore
@@ -24,11 +26,15 @@ _RANGE = re.compile(rf"(?P<from>{_SIDE})?\.\.(?P<to>{_SIDE})?|(?P<one>\d+)")
 
 @dataclass(frozen=True)
 class Side:
-    """One end of a comparison: a checkpoint, or with ``index`` ``None`` the base."""
+    """One end of a comparison: a checkpoint, or with ``index`` ``None`` the base.
+
+    ``meta`` is the commit with what the tree does not say of the files' bytes, if there is one.
+    """
 
     index: int | None
     commit: str
     tree: str
+    meta: str | None
     description: str
 
     @property
@@ -59,15 +65,35 @@ class Comparison:
         self._paths = [_relative(self._repo, path, start or Path.cwd()) for path in paths]
 
     def changes(self, *, ignore_space: bool = False) -> list[FileChange]:
-        """The files that differ."""
+        """The files that differ, with those that no patch has."""
         with Objects(self._repo) as objects:
-            return diff.changes(
-                self._repo, objects, self.old.tree, self.new.tree, self._paths, ignore_space=ignore_space
+            seen = diff.changes(
+                self._repo, objects, self.old.tree, self.new.tree, self._limits, ignore_space=ignore_space
             )
+            unseen = self._unseen(objects, ignore_space)
+            return sorted([*seen, *unseen], key=lambda change: change.path)
+
+    def unseen(self, *, ignore_space: bool = False) -> list[FileChange]:
+        """The files that differ only in what git's filters take away."""
+        with Objects(self._repo) as objects:
+            return self._unseen(objects, ignore_space)
+
+    def _unseen(self, objects: Objects, ignore_space: bool) -> list[FileChange]:
+        if self.old.meta == self.new.meta:
+            return []
+        ledger = Ledger(self._repo, objects, self.session_id)
+        old, new = (State(side.tree, ledger.raw(side.meta)) for side in (self.old, self.new))
+        wanted = below(self._paths or (b"",))
+        return diff.unseen(self._repo, objects, old, new, wanted, ignore_space=ignore_space)
 
     def patch(self, options: PatchOptions) -> bytes:
         """The unified diff, as git writes it."""
-        return diff.patch(self._repo, self.old.tree, self.new.tree, self._paths, options)
+        return diff.patch(self._repo, self.old.tree, self.new.tree, self._limits, options)
+
+    @property
+    def _limits(self) -> list[bytes]:
+        """The paths as git takes them."""
+        return [path or b"." for path in self._paths]
 
     def encodings(self, paths: Sequence[bytes]) -> dict[bytes, str]:
         """The encodings that attributes declare for these files."""
@@ -105,7 +131,13 @@ def _side(doc: Doc, name: str) -> Side:
         raise CheckpointNotFound(
             f"session {doc['id']} has {what}", hint=f"pinable-agents session checkpoints {doc['id']} lists them"
         )
-    return Side(index, record["commit"], record["tree"], record.get("description", "before the first change"))
+    return Side(
+        index,
+        record["commit"],
+        record["tree"],
+        record.get("meta"),
+        record.get("description", "before the first change"),
+    )
 
 
 def _relative(repo: Repo, path: str, start: Path) -> bytes:
@@ -114,4 +146,4 @@ def _relative(repo: Repo, path: str, start: Path) -> bytes:
     found = repo.path_of((here if here.is_relative_to(repo.worktree) else repo.worktree) / path)
     if found is None:
         raise OutsideRepository(f"{path} is not in {repo.worktree}", hint="name paths of the session's repository")
-    return found or b"."
+    return found

@@ -6,12 +6,14 @@ import sys
 
 import click
 
+from gitsession import paths
 from gitsession.cli.options import complete_sessions, find, here, json_option
 from gitsession.cli.render import changes as render
 from gitsession.cli.render import colour
 from gitsession.cli.render import patch as drawing
-from gitsession.cli.render.out import columns, is_terminal, write_bytes, write_json, writing
+from gitsession.cli.render.out import columns, is_terminal, note, write_bytes, write_json, writing
 from gitsession.cli.render.pager import paged
+from gitsession.cli.render.text import safe_text
 from gitsession.errors import UsageError
 from gitsession.git.diff import FileChange, PatchOptions
 from gitsession.store.sessions import SessionStore
@@ -59,17 +61,19 @@ def command(
     as_json: bool,
 ) -> int:
     store, session_id, spec = _subject(what)
-    paths = ctx.meta[_PATHS]
-    comparison = Comparison(store, session_id, spec, paths, here() if paths else None)
+    limits = ctx.meta[_PATHS]
+    comparison = Comparison(store, session_id, spec, limits, here() if limits else None)
     options = PatchOptions(context, ignore_space, words)
     if as_json or style:
         found = comparison.changes(ignore_space=ignore_space)
         _list(comparison, found, "json" if as_json else style, no_pager)
         differs = bool(found)
     else:
-        patch = comparison.patch(options)
+        patch, unseen = comparison.patch(options), comparison.unseen(ignore_space=ignore_space)
         _show(comparison, patch, no_pager)
-        differs = bool(patch)
+        for change in unseen:
+            note(f"{safe_text(paths.encode(change.path))}: {change.note}, which a patch cannot say")
+        differs = bool(patch or unseen)
     return 1 if exit_code and differs else 0
 
 

@@ -189,6 +189,31 @@ def test_ignored_white_space_is_no_difference_in_any_form(session: TestSession, 
     assert run(session, "diff", "s1", "2", *style, "--exit-code", "-w").returncode == 0
 
 
+def test_what_no_patch_can_say_is_a_difference(repo: GitRepo) -> None:
+    """Line ends, where git stores one kind of them; and other bytes of which a filter makes the same."""
+    repo.git("config", "core.autocrlf", "true")
+    repo.write(".gitattributes", "id ident\n")
+    repo.write("src/ends", "a\r\nb\r\n")
+    repo.write("id", "$Id$\n")
+    session = TestSession(repo)
+    repo.write("src/ends", "a\nb\n")
+    repo.write("id", "$Id: 1 $\n")
+    session.checkpoint()
+    said = {
+        "id": "other bytes, of which git's filters make the same",
+        "src/ends": "only line ends changed, CRLF to LF",
+    }
+    done = run(session, "diff", "s1", "0", "--exit-code")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "".join(f"{path}: {words}, which a patch cannot say\n" for path, words in said.items())
+    listed = json.loads(run(session, "diff", "s1", "0", "--json").stdout)["files"]
+    assert {one["path"]: one["note"] for one in listed} == said
+    limited = run(session, "diff", "s1", "0", "--name-status", "--exit-code", "--", "src")
+    assert (limited.returncode, limited.stdout) == (1, "M\tsrc/ends\n")
+    assert run(session, "diff", "s1", "0", "--name-status", "-w").stdout == "M\tid\n"
+    assert run(session, "diff", "s1", "0..0", "--exit-code").returncode == 0
+
+
 def test_diff_for_programs(session: TestSession) -> None:
     shown = json.loads(run(session, "diff", "s1", "1", "--json").stdout)
     assert (shown["session"], shown["from"]["index"], shown["to"]["index"]) == ("s1", 0, 1)
