@@ -1,4 +1,4 @@
-"""Session ids: how they are made and what a person may choose.
+"""Session ids: how they are made and what a person may choose; and how a checkpoint's number is written.
 
 A generated id is ``sess_{unix seconds}_{8 hex}``: the time sorts, the random part keeps two sessions of
 one second apart.  A chosen id becomes a file name and the last part of a ref name, on every system, so it
@@ -14,6 +14,8 @@ import time
 from gitsession.errors import BadSessionId
 
 MAX_LENGTH = 100
+CHECKPOINT = r"\d{1,9}"
+"""A checkpoint's number: no session has more, and Python reads no text of thousands of digits as one."""
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # Names that Windows gives to devices, with or without an extension.
 _DEVICES = re.compile(r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")

@@ -15,13 +15,14 @@ from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.plan import State, below
 from gitsession.git.repo import Repo
+from gitsession.ids import CHECKPOINT
 from gitsession.lifecycle import Doc
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import repository_of
 
 BASE = "base"
-_SIDE = rf"(?:\d+|{BASE})"
-_RANGE = re.compile(rf"(?P<from>{_SIDE})?\.\.(?P<to>{_SIDE})?|(?P<one>\d+)")
+_SIDE = rf"(?:{CHECKPOINT}|{BASE})"
+_RANGE = re.compile(rf"(?P<from>{_SIDE})?\.\.(?P<to>{_SIDE})?|(?P<one>{CHECKPOINT})")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from gitsession.cli.render.out import is_terminal, note, write, write_json
 from gitsession.cli.render.text import one_line, safe_text
 from gitsession.errors import BadValue, ConflictError, DriftError
 from gitsession.git.restore import Progress
+from gitsession.ids import CHECKPOINT
 from gitsession.verbs.restore import BASE, Index, RestoreReport, restore, undo
 
 _NOTED = 5  # a refusal's message names that many paths; more are listed
@@ -65,7 +67,7 @@ def undo_command(session: str, dry_run: bool, force: bool, yes: bool, as_json: b
 def _index(text: str) -> Index:
     if text == BASE:
         return None
-    if not text.isdecimal():
+    if not re.fullmatch(CHECKPOINT, text):
         raise BadValue(f"{text!r} is no checkpoint", hint=f"give its number, or {BASE!r} for before the first change")
     return int(text)
 

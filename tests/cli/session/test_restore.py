@@ -97,6 +97,9 @@ def test_drift_is_refused_with_all_the_files(session: TestSession) -> None:
     [
         (("restore", "s1", "9"), "has no checkpoint 9"),
         (("restore", "s1", "x"), "'x' is no checkpoint"),
+        (("restore", "s1", "9" * 5000), "9' is no checkpoint"),
+        (("diff", "s1", "9" * 5000), "9' names no checkpoints"),
+        (("diff", "s1", f"0..{'9' * 5000}"), "9' names no checkpoints"),
         (("restore", "s1", "0", "--path", "/etc/passwd"), "is not in the working tree"),
         (("restore", "s1", "0", "--path", "nothing"), "nothing is neither in checkpoint 0"),
         (("undo", "s1"), "nothing to undo"),
