@@ -58,13 +58,18 @@ class Filters:
             exceptions.append("core.ignorecase")
         self.options = [option for name in exceptions for option in ("-c", f"{name}=false")]
         """What a git is to be given that looks at the working tree."""
-        everywhere = [*_system_attributes(), _user_attributes(values), repo.common_dir / "info" / "attributes"]
-        self._everywhere = max(
-            _LINE_ENDS if _true(values.get("core.autocrlf", "false")) else _NONE,
-            *(_reach(os.fsencode(path)) for path in everywhere),
-        )
+        everywhere = [
+            *_system_attributes(), _user_attributes(values), repo.common_dir / "info" / "attributes",
+            repo.worktree / ".gitattributes",
+        ]  # fmt: skip
         self._root = os.fsencode(repo.worktree)
-        self._below: dict[bytes, int] = {}
+        # By directory: how far the attributes may go that hold in it.
+        self._below = {
+            b"": max(
+                _LINE_ENDS if _true(values.get("core.autocrlf", "false")) else _NONE,
+                *(_reach(os.fsencode(path)) for path in everywhere),
+            )
+        }
 
     def may_apply(self, path: bytes) -> bool:
         """False where git certainly stores the file's bytes as they are."""
@@ -81,11 +86,12 @@ class Filters:
 
     def _reach_at(self, directory: bytes) -> int:
         """How far the attributes may go that hold in a directory."""
-        known = self._below.get(directory)
-        if known is None:
-            own = _reach(b"/".join((self._root, directory, b".gitattributes")))
-            above = self._reach_at(directory.rpartition(b"/")[0]) if directory else self._everywhere
-            known = self._below[directory] = max(own, above)
+        unknown = []
+        while (known := self._below.get(directory)) is None:
+            unknown.append(directory)
+            directory = directory.rpartition(b"/")[0]
+        for directory in reversed(unknown):
+            known = self._below[directory] = max(known, _reach(b"/".join((self._root, directory, b".gitattributes"))))
         return known
 
     def clean(self, paths: Collection[bytes]) -> dict[bytes, str]:

@@ -217,14 +217,13 @@ class Worktree:
 
     def below(self, path: bytes) -> Iterator[bytes]:
         """Everything below a directory that is no directory; of a nested repository only its ``.git``."""
-        for name in sorted(self._directory(path).names()):
-            inner = _join(path, name)
+        pending = self._inside(path)
+        while pending:
+            inner = pending.pop()
             found = self.look(inner)
-            if found is None:
-                continue
-            if found.mode == TREE and name != b".git":
-                yield from self.below(inner)
-            else:
+            if found is not None and found.mode == TREE and _basename(inner) != b".git":
+                pending += self._inside(inner)
+            elif found is not None:
                 yield inner
 
     def is_empty(self, path: bytes) -> bool:
@@ -360,11 +359,14 @@ class Worktree:
 
     def remove_empty(self, path: bytes) -> None:
         """Remove a directory that holds nothing but directories; where something else is in it, it stays."""
-        for name in self._directory(path).names():
-            found = self.look(_join(path, name))
-            if found is not None and found.mode == TREE:
-                self.remove_empty(_join(path, name))
-        self.remove_directory(path)
+        directories = [path]
+        for directory in directories:
+            for inner in self._inside(directory):
+                found = self.look(inner)
+                if found is not None and found.mode == TREE:
+                    directories.append(inner)
+        for directory in reversed(directories):
+            self.remove_directory(directory)
 
     def sync(self) -> None:
         """Make names that came, went or moved durable."""
@@ -410,6 +412,10 @@ class Worktree:
             raise
         self._parent = path, current
         return current
+
+    def _inside(self, path: bytes) -> list[bytes]:
+        """The paths directly in a directory, the last first."""
+        return [_join(path, name) for name in sorted(self._directory(path).names(), reverse=True)]
 
     def _step(self, directory: _Directory, name: bytes, path: bytes, make: bool) -> _Directory:
         if make:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -251,6 +252,14 @@ SOURCES: Mapping[str, str] = {
     "above": "src/.gitattributes",
     "beside": "src/deep/.gitattributes",
 }
+
+
+def test_a_path_may_be_deeper_than_calls_may(repo: GitRepo, session: tuple[Repo, Objects]) -> None:
+    """Attributes at the top hold at the bottom, too."""
+    path = b"d/" * (sys.getrecursionlimit() + 1) + b"f"
+    assert not Filters(session[0]).may_apply(path)
+    repo.write(".gitattributes", "f text\n")
+    assert Filters(session[0]).may_apply(path)
 
 
 @pytest.mark.parametrize("source", [*SOURCES, "user", "configured"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -213,6 +214,23 @@ def test_a_directory_is_removed_only_when_empty(root: Path) -> None:
         assert os.listdir(root / "full") == ["f"]
         assert not tree.remove_directory(b"full")
         assert tree.remove_directory(b"gone")
+
+
+def test_directories_may_be_deeper_than_calls_may(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    for _ in range(sys.getrecursionlimit() + 1):
+        os.mkdir("d")
+        os.chdir("d")
+    Path("f").write_bytes(b"x")
+    deepest = b"d/" * (sys.getrecursionlimit() + 1)
+    os.chdir(root)
+    with opened(root) as tree:
+        assert list(tree.below(b"d")) == [deepest + b"f"]
+        found = tree.look(deepest + b"f")
+        assert found is not None
+        tree.remove(deepest + b"f", found)
+        tree.remove_empty(b"d")
+    assert os.listdir(root) == []
 
 
 def test_the_directory_we_stand_in_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
