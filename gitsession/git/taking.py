@@ -285,9 +285,10 @@ class Taking:
             self.left_out[path] = NESTED
         return None
 
-    def _submodule(self, path: bytes, pointer: Entry) -> Entry:
+    def _submodule(self, path: bytes, pointer: Entry) -> Entry | None:
         if not os.path.lexists(self._place(path + b"/.git")):
-            return pointer
+            # Not checked out; with something in it, it is a directory like any other by now.
+            return pointer if self._is_empty(path) else None
         try:
             place = Path(os.fsdecode(self._place(path)))
             module = Repo.discover(place)

@@ -187,6 +187,20 @@ def test_submodule_that_is_not_there(with_submodule: GitRepo) -> None:
     assert session.checkpoint().tree == base.tree
 
 
+@pytest.mark.parametrize("way", ["scan", "known paths"])
+def test_a_directory_in_the_place_of_a_submodule_is_one_like_any_other(with_submodule: GitRepo, way: str) -> None:
+    repo = with_submodule
+    session = start(repo)
+    session.checkpoint()
+    repo.git("rm", "-r", "--quiet", "--force", "lib")
+    repo.write("lib/own.py", "plain\n")
+    captured = session.scan() if way == "scan" else session.known(b"lib", b"lib/own.py", b".gitmodules")
+    assert paths_of(captured) == [b".gitmodules", b"lib", b"lib/own.py"]
+    assert session.files(captured)[b"lib/own.py"] == (trees.FILE, b"plain\n")
+    assert captured.skipped == []
+    assert not session.checkpoint().differs
+
+
 @pytest.mark.parametrize("kind", ["points nowhere", "is empty"])
 def test_broken_submodule(with_submodule: GitRepo, kind: str) -> None:
     repo = with_submodule
