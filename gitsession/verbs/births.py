@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from gitsession import __version__, lifecycle
+from gitsession import __version__, lifecycle, paths
 from gitsession.clock import timestamp
+from gitsession.errors import RepositoryError
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc
 from gitsession.tasks import task_hash
@@ -26,14 +28,17 @@ def new_record(
     command: Sequence[str] = (),
     priority: int = 0,
 ) -> Doc:
-    """A session in its first state, begun in the directory ``start``; ``files`` are relative to the worktree."""
+    """A session in its first state, begun in the directory ``start``; ``files`` are relative to the worktree.
+
+    ``RepositoryError`` if one of these is at a path that is no text.
+    """
     head = repo.head()
     now = timestamp()
     hashed = task_hash(task)
     metadata = {
         "git_branch": head.branch,
         "git_commit": head.oid[:7] if head.oid else None,
-        "working_dir": str(start.resolve()),
+        "working_dir": _text(start.resolve()),
         "os": platform.system().lower(),
         "wrapper_version": __version__,
         "task_hash": hashed,
@@ -61,9 +66,9 @@ def new_record(
         "cost": {"total_tokens": 0, "estimated_cost_usd": None},
         "metadata": metadata,
         "repository": {
-            "worktree": str(repo.worktree),
-            "git_dir": str(repo.git_dir),
-            "common_dir": str(repo.common_dir),
+            "worktree": _text(repo.worktree),
+            "git_dir": _text(repo.git_dir),
+            "common_dir": _text(repo.common_dir),
             "object_format": repo.object_format,
         },
         "base": None,
@@ -72,3 +77,16 @@ def new_record(
         "pause_reason": None,
         "runs": [],
     }
+
+
+def _text(place: Path) -> str:
+    """A place as a record can hold it."""
+    text = str(place)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise RepositoryError(
+            f"the path {paths.encode(os.fsencode(place))} is not UTF-8, and a session's record can hold no other",
+            hint="rename that directory",
+        ) from None
+    return text
