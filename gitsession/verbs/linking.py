@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from gitsession import claims, githook, links
 from gitsession.errors import GitFailed, GitSessionError
 from gitsession.git.repo import Repo
-from gitsession.ids import check_session_id
+from gitsession.ids import CHECKPOINT, check_session_id
 
 if TYPE_CHECKING:
     from gitsession.links import Entry, Fact
@@ -155,7 +155,7 @@ class Linker:
         for key, value in _TRAILER.findall(message):
             if key == links.SESSION and _is_id(value):
                 pairs.append((value, None))
-            elif key == links.CHECKPOINT and pairs and value.isdecimal():
+            elif key == links.CHECKPOINT and pairs and re.fullmatch(CHECKPOINT, value):
                 pairs[-1] = (pairs[-1][0], int(value))
         return [
             links.fact(session.encode(), index, links.INFERRED, "trailer", [], changed)
@@ -234,7 +234,7 @@ class Linker:
         for part in (self.ask([*options, "--full-index", *_PATCH, *limits]) or b"").split(b"\0")[1:]:
             index, _, patch = part.partition(b"\n")
             blob = _NEW_BLOB.search(patch)
-            if index.isdigit() and blob and self._is_work(session, path, blob[1]):
+            if re.fullmatch(CHECKPOINT.encode(), index) and blob and self._is_work(session, path, blob[1]):
                 found |= dict.fromkeys(_added(patch), int(index))
         return found
 
