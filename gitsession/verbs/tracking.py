@@ -13,8 +13,10 @@ the session's write lock::
 
 A tool that names its files leads to a checkpoint of these paths and of nothing else.  A shell command leads to a look
 at the whole tree; what was there before it was ``found`` then, and what other agents' edits brought meanwhile is theirs
-(``gitsession.verbs.attribution``).  While another command of the same agent runs nobody can tell, and what changed is
-left to whichever ends first.
+(``gitsession.verbs.attribution``).
+
+A command that began and did not end may run, wait for the person's word, or have been refused: no agent tells.  What
+changed before another one begins is ``found`` meanwhile, as it may be anybody's.
 """
 
 from __future__ import annotations
@@ -249,7 +251,7 @@ class _Feeding:
         if call.edits and call.named is not None:
             self._take(draft, "found", known=self._named(call))
             return
-        self._find(draft)
+        self._take(draft, "found")
         # A patch in a shell command: Codex may carry it out itself, and tell nobody that it did.
         named = [encode(path) for path in self._named(call)] if call.named is not None else None
         begun = {"call": call.id, "key": call.key, "tool": call.tool, "paths": named}

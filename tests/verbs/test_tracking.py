@@ -370,16 +370,34 @@ def test_a_turn_in_which_nothing_changed_leaves_no_checkpoint(claude: Claude) ->
     assert steps(only_session()) == []
 
 
-def test_while_another_command_runs_nothing_is_taken_for_a_persons(repo: GitRepo, claude: Claude) -> None:
+def test_what_changed_before_a_command_began_is_not_its_work_whoever_else_is_at_it(
+    repo: GitRepo, claude: Claude
+) -> None:
     begin(claude)
     tell(claude.before("toolu_1"))
-    repo.write("half.txt", "the first command is at it\n")
+    repo.write("half.txt", "the first command is at it, or somebody else\n")
     tell(claude.before("toolu_2"))
-    tell(claude.event("SubagentStop"))
+    repo.write("made.txt", "by either\n")
     tell(claude.after("toolu_2"))
+    repo.write("half.txt", "whole\n")
+    tell(claude.event("SubagentStop"))
     tell(claude.after("toolu_1"))
-    assert steps(only_session()) == [("agent", ["half.txt"], "toolu_2")]
+    assert steps(only_session()) == [
+        ("found", ["half.txt"], None),
+        ("agent", ["made.txt"], "toolu_2"),
+        ("agent", ["half.txt"], "toolu_1"),
+    ]
     assert only_session()["tracked"]["calls"] == []
+
+
+def test_what_a_person_does_after_a_command_was_refused_is_found(repo: GitRepo, claude: Claude) -> None:
+    begin(claude)
+    tell(claude.before("toolu_1", command="curl example.org"))
+    repo.write("mine.txt", "by hand\n")
+    tell(claude.before("toolu_2", command="ls"))
+    tell(claude.after("toolu_2", command="ls"))
+    tell(claude.stop())
+    assert steps(only_session()) == [("found", ["mine.txt"], None)]
 
 
 def test_a_call_that_was_denied_is_forgotten_with_the_turn(repo: GitRepo, claude: Claude) -> None:
