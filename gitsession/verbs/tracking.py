@@ -250,12 +250,19 @@ class _Feeding:
         call = self._call
         if call.edits and call.named is not None:
             self._take(draft, "found", known=self._named(call))
+            if self._has_checkpoint(draft, call):  # of an earlier call: some models give a name again
+                self._begin(draft, call)
             return
         self._take(draft, "found")
         # A patch in a shell command: Codex may carry it out itself, and tell nobody that it did.
         named = [encode(path) for path in self._named(call)] if call.named is not None else None
-        begun = {"call": call.id, "key": call.key, "tool": call.tool, "paths": named}
-        self._track(draft, turn=True, calls=[*self._in_flight(draft), begun][-_IN_FLIGHT:])
+        self._begin(draft, call, paths=named)
+
+    def _begin(self, draft: Draft, call: Call, *, paths: list[str] | None = None) -> None:
+        """Remember a call until it ends; one of the same name that did not is none any more."""
+        others = [one for one in self._in_flight(draft) if one["call"] != call.id]
+        begun = {"call": call.id, "key": call.key, "tool": call.tool, "paths": paths}
+        self._track(draft, turn=True, calls=[*others, begun][-_IN_FLIGHT:])
 
     def _after(self, draft: Draft) -> None:
         call = self._call
@@ -263,6 +270,8 @@ class _Feeding:
         begun = next((one for one in in_flight if one.get("key") == call.key), None)
         if begun is not None:
             self._track(draft, calls=[one for one in in_flight if one is not begun])
+        elif self._has_checkpoint(draft, call):  # told twice
+            return
         name = call.id if begun is None else begun["call"]
         if call.edits and call.named is not None:
             self._take(draft, "agent", call=name, known=self._named(call))
@@ -298,6 +307,10 @@ class _Feeding:
         return call_of(self._event.agent, self._event.said)
 
     @staticmethod
+    def _has_checkpoint(draft: Draft, call: Call) -> bool:
+        return any(one.get("call") == call.id for one in draft.doc["checkpoints"])
+
+    @staticmethod
     def _in_flight(draft: Draft) -> list[Doc]:
         return [*((draft.doc.get("tracked") or {}).get("calls") or [])]
 
@@ -329,9 +342,7 @@ class _Feeding:
     def _take(
         self, draft: Draft, trigger: str, *, call: str | None = None, known: list[bytes] | None = None
     ) -> Doc | None:
-        """A checkpoint, if anything differs; None if not, or if the call has one."""
-        if call is not None and any(one.get("call") == call for one in draft.doc["checkpoints"]):
-            return None
+        """A checkpoint, if anything differs."""
         if known is not None:
             recorder = self._recorder
             known = wanted(recorder.repo, recorder.objects, newest(draft.doc)["tree"], known, recorder.settings)

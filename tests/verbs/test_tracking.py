@@ -418,6 +418,36 @@ def test_one_call_has_one_checkpoint(repo: GitRepo, claude: Claude) -> None:
     assert steps(only_session()) == [("agent", ["README.md"], "toolu_1")]
 
 
+def test_calls_that_have_one_name_have_a_checkpoint_each(repo: GitRepo, claude: Claude) -> None:
+    begin(claude)
+    for path in ("one.txt", "two.txt"):
+        tell(claude.before("call_0", "Write", file_path=str(repo.path / path)))
+        repo.write(path, "x\n")
+        tell(claude.wrote("call_0", path))
+    for path in ("three.txt", "four.txt"):
+        tell(claude.before("call_1"))
+        repo.write(path, "x\n")
+        tell(claude.after("call_1"))
+    assert steps(only_session()) == [
+        ("agent", ["one.txt"], "call_0"),
+        ("agent", ["two.txt"], "call_0"),
+        ("agent", ["three.txt"], "call_1"),
+        ("agent", ["four.txt"], "call_1"),
+    ]
+
+
+def test_events_that_come_twice_make_one_checkpoint(repo: GitRepo, claude: Claude) -> None:
+    begin(claude)
+    tell(claude.before("toolu_1"))
+    tell(claude.before("toolu_1"))
+    repo.write("made.txt", "by the command\n")
+    tell(claude.after("toolu_1"))
+    repo.write("mine.txt", "by hand\n")
+    tell(claude.after("toolu_1"))
+    tell(claude.stop())
+    assert steps(only_session()) == [("agent", ["made.txt"], "toolu_1"), ("found", ["mine.txt"], None)]
+
+
 def test_two_agents_in_one_tree_have_what_their_calls_brought(repo: GitRepo, claude: Claude) -> None:
     other = Claude(repo.path, OTHER)
     one, two = begin(claude), begin(other)
