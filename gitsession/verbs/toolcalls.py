@@ -22,7 +22,8 @@ from gitsession.git.repo import Repo, real_place
 _PATHS: Final = ("file_path", "filePath", "notebook_path", "path")
 _PATCHES: Final = ("command", "input", "patch", "patchText")
 _PATCHED: Final = r"(?m)^[ \t]*\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+?)[ \t\r]*$"
-_PATCH: Final = "*** Begin Patch"
+PATCH: Final = "*** Begin Patch"
+"""What a patch begins with."""
 _MOST: Final = 1000  # files of one call
 _LONGEST: Final = 4096  # characters of a path
 _ID: Final = 200  # characters
@@ -31,8 +32,8 @@ _ID: Final = 200  # characters
 class Call(NamedTuple):
     """A call of a tool: ``edits`` if that says which files it changes, and ``named`` what it says, None for nothing.
 
-    A shell command may name files, too: Codex carries patches out that it finds in one.  ``key`` is the same before and
-    after the call, and may be the same of two calls; ``id`` is another one for each.
+    ``patch`` is the text that holds one: Codex carries out what it finds in a shell command, too.  ``key`` is the same
+    before and after the call, and may be the same of two calls; ``id`` is another one for each.
     """
 
     id: str
@@ -40,13 +41,15 @@ class Call(NamedTuple):
     tool: str
     edits: bool
     named: tuple[str, ...] | None
+    patch: str | None
 
 
 def call_of(agent: str, event: Mapping[str, Any]) -> Call:
     """The call that an event is about."""
     tool = text(event.get("tool_name"), _ID) or "?"
     given = event.get("tool_input")
-    named = tuple(_named(given)) if isinstance(given, dict) else ()
+    given = given if isinstance(given, dict) else {}
+    named = tuple(_named(given))
     # Gemini CLI gives a call no name: what was asked, and when, make one.
     asked = [event.get(name) for name in ("session_id", "tool_name", "tool_input")]
     given_id = text(event.get("tool_use_id"), _ID)
@@ -56,6 +59,7 @@ def call_of(agent: str, event: Mapping[str, Any]) -> Call:
         tool=tool,
         edits=tool in EDITING.get(agent, ()),
         named=named or None,
+        patch=next(_patches(given), None),
     )
 
 
@@ -105,12 +109,15 @@ def _named(given: Mapping[str, Any]) -> Iterator[str]:
     for key in _PATHS:
         if (path := text(given.get(key), _LONGEST)) is not None:
             yield path
-    for key in _PATCHES:
-        patch = given.get(key)
-        if isinstance(patch, str) and _PATCH in patch:
-            for number, match in enumerate(re.finditer(_PATCHED, patch)):
-                if number < _MOST and (path := text(match.group(1), _LONGEST)) is not None:
-                    yield path
+    for patch in _patches(given):
+        for number, match in enumerate(re.finditer(_PATCHED, patch)):
+            if number < _MOST and (path := text(match.group(1), _LONGEST)) is not None:
+                yield path
+
+
+def _patches(given: Mapping[str, Any]) -> Iterator[str]:
+    texts = (given.get(key) for key in _PATCHES)
+    return (one for one in texts if isinstance(one, str) and PATCH in one)
 
 
 def _digest(value: object) -> str:

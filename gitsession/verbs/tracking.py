@@ -254,14 +254,12 @@ class _Feeding:
                 self._begin(draft, call)
             return
         self._take(draft, "found")
-        # A patch in a shell command: Codex may carry it out itself, and tell nobody that it did.
-        named = [encode(path) for path in self._named(call)] if call.named is not None else None
-        self._begin(draft, call, paths=named)
+        self._begin(draft, call, leaves=self._foreseen(call))
 
-    def _begin(self, draft: Draft, call: Call, *, paths: list[str] | None = None) -> None:
+    def _begin(self, draft: Draft, call: Call, *, leaves: Doc | None = None) -> None:
         """Remember a call until it ends; one of the same name that did not is none any more."""
         others = [one for one in self._in_flight(draft) if one["call"] != call.id]
-        begun = {"call": call.id, "key": call.key, "tool": call.tool, "paths": paths}
+        begun = {"call": call.id, "key": call.key, "tool": call.tool, "leaves": leaves}
         self._track(draft, turn=True, calls=[*others, begun][-_IN_FLIGHT:])
 
     def _after(self, draft: Draft) -> None:
@@ -319,6 +317,20 @@ class _Feeding:
         repo = self._recorder.repo
         return inside(repo, self._event.directory or repo.worktree, call.named or ())
 
+    def _foreseen(self, call: Call) -> Doc | None:
+        """What a patch in a shell command leaves: Codex carries it out itself, and tells nobody that it did."""
+        if call.patch is None:
+            return None
+        from gitsession.verbs import patches
+
+        repo = self._recorder.repo
+        return patches.foreseen(repo, self._event.directory or repo.worktree, call.patch) or None
+
+    def _is_carried_out(self, leaves: Doc) -> bool:
+        from gitsession.verbs import patches
+
+        return patches.is_carried_out(self._recorder.repo, leaves)
+
     def _settle_patches(self, draft: Draft, *, last: bool) -> None:
         """Take the checkpoints of patches carried out without a word; after the ``last`` chance forget them."""
         kind = self._event.kind
@@ -326,10 +338,10 @@ class _Feeding:
         open_calls = self._in_flight(draft)
         left = []
         for one in open_calls:
-            taken = None
-            if one["paths"] is not None and one["key"] != current:
-                taken = self._take(draft, "agent", call=one["call"], known=[decode(path) for path in one["paths"]])
-            if taken is None and not (last and one["paths"] is not None):
+            taken, leaves = None, one.get("leaves")
+            if leaves is not None and one["key"] != current and self._is_carried_out(leaves):
+                taken = self._take(draft, "agent", call=one["call"], known=[decode(path) for path in leaves])
+            if taken is None and not (last and leaves is not None):
                 left.append(one)
         if left != open_calls:
             self._track(draft, calls=left)

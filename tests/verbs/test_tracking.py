@@ -552,6 +552,39 @@ def test_a_patch_in_a_command_that_ran_after_all_is_the_commands(repo: GitRepo) 
     assert steps(only_session()) == [("agent", ["b.txt"], "call_1")]
 
 
+PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: README.md\n@@\n-one\n+two\n*** End Patch\nEOF"
+
+
+@pytest.mark.parametrize(
+    ("content", "step"),
+    [("two\n", ("agent", ["README.md"], "call_1")), ("by hand\n", ("found", ["README.md"], None))],
+)
+def test_a_patch_in_a_command_that_is_never_heard_of_again(
+    repo: GitRepo, content: str, step: tuple[str, list[str], str | None]
+) -> None:
+    codex = Claude(repo.path)
+    repo.write("README.md", "one\n")
+    tell(codex.start(), "codex")
+    tell(codex.prompt("refactor"), "codex")
+    tell(codex.before("call_1", command=PATCH), "codex")
+    repo.write("README.md", content)
+    tell(codex.stop(), "codex")
+    assert steps(only_session()) == [step]
+
+
+def test_a_patch_is_looked_for_until_the_turn_ends(repo: GitRepo) -> None:
+    codex = Claude(repo.path)
+    repo.write("README.md", "one\n")
+    tell(codex.start(), "codex")
+    tell(codex.before("call_1", command=PATCH), "codex")
+    repo.write("mine.txt", "by hand, before the patch\n")
+    tell(codex.before("call_2"), "codex")
+    repo.write("README.md", "two\n")
+    tell(codex.before("call_3"), "codex")
+    assert steps(only_session()) == [("found", ["mine.txt"], None), ("agent", ["README.md"], "call_1")]
+    assert [one["call"] for one in only_session()["tracked"]["calls"]] == ["call_2", "call_3"]
+
+
 def test_calls_without_a_name_are_told_apart(repo: GitRepo) -> None:
     gemini = Claude(repo.path)
     call = {"tool_name": "run_shell_command", "tool_input": {"command": "make"}}
