@@ -45,9 +45,9 @@ Ours::
                        that sums up its tokens: its sums that are in ``tokens_used``), at; each but agent and id may
                        be null
     tracked            {agent, turn, calls} while an agent's hooks feed it (gitsession.verbs.tracking), null otherwise:
-                       turn is whether it is about something it was told, calls {call, key, tool, leaves} are the
-                       calls of tools that it began and that have not ended (leaves: of a patch in a shell command
-                       the SHA-256 of what it leaves, by path)
+                       turn is whether it is about something it was told, calls {call, key, tool, at, leaves} are
+                       the calls of tools that it began and that have not ended (at: since when; leaves: of a patch in
+                       a shell command the SHA-256 of what it leaves, by path)
     follows            the session that was completed, deleted or of another repository when the agent's own went on
     rewound            {to, agent}: the conversation is to go on from checkpoint ``to``, there in the agent's own
                        session; null once it does

@@ -155,10 +155,10 @@ def owner(directory: Path, session_id: str) -> OwnerInfo | None:
     return _without_lock(directory, session_id)
 
 
-def track(directory: Path, session_id: str, agent: str, process: Process, **facts: str) -> None:
+def track(directory: Path, session_id: str, agent: str, process: Process) -> None:
     """Let a session be owned by the process of ``agent``, whose hooks feed it; one that owns it, and lives, stays.
 
-    ``facts`` are for others to see.  ``SessionBusy`` when somebody holds its lock, or owns it elsewhere.
+    ``SessionBusy`` when somebody holds its lock, or owns it elsewhere.
     """
     known = last_facts(directory, session_id)
     if known is not None and (known.get("pid"), known.get("started")) == (process.pid, process.started):
@@ -170,7 +170,7 @@ def track(directory: Path, session_id: str, agent: str, process: Process, **fact
         if other is None:
             path = facts_file(directory, session_id)
             private_dir(path.parent)
-            said = {**_facts_of(process.pid), "tracked": agent, "started": process.started, **facts}
+            said = {**_facts_of(process.pid), "tracked": agent, "started": process.started}
             write_atomic(path, json.dumps(said).encode() + b"\n")
 
 

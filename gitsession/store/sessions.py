@@ -279,9 +279,9 @@ class SessionStore:
         """The living owner, or None."""
         return owner.owner(self.sessions_dir, session_id)
 
-    def track(self, session_id: str, agent: str, process: Process, **facts: str) -> None:
+    def track(self, session_id: str, agent: str, process: Process) -> None:
         """Let the session be owned by an agent's process, whose hooks feed it; see ``gitsession.store.owner``."""
-        owner.track(self.sessions_dir, check_session_id(session_id), agent, process, **facts)
+        owner.track(self.sessions_dir, check_session_id(session_id), agent, process)
 
     def untrack(self, session_id: str) -> None:
         """The same is over."""

@@ -12,7 +12,7 @@ the session's write lock::
     end       the session is paused, or completed if the person is done with it
 
 A tool that names its files leads to a checkpoint of these paths and of nothing else.  A shell command leads to a look
-at the whole tree; what was there before it was ``found`` then, and what other agents' edits brought meanwhile is theirs
+at the whole tree; what was there before it was ``found`` then, and what other sessions brought meanwhile is theirs
 (``gitsession.verbs.attribution``).
 
 A command that began and did not end may run, wait for the person's word, or have been refused: no agent tells.  What
@@ -39,7 +39,7 @@ from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.tasks import task_hash
 from gitsession.verbs import early
-from gitsession.verbs.attribution import WORKTREE, by_others
+from gitsession.verbs.attribution import by_others
 from gitsession.verbs.checkpoint import Recorder, describe, repository_of, status_of
 from gitsession.verbs.deaths import pause_dead
 from gitsession.verbs.early import Plain
@@ -158,8 +158,7 @@ class _Feeding:
             self._store.untrack(self._id)
         starter = living.starter()
         if self._event.kind != END and starter is not None:
-            worktree = str(self._recorder.repo.worktree)
-            self._store.track(self._id, self._event.agent, starter, **{WORKTREE: worktree})
+            self._store.track(self._id, self._event.agent, starter)
 
     # The session's state
 
@@ -259,7 +258,7 @@ class _Feeding:
     def _begin(self, draft: Draft, call: Call, *, leaves: Doc | None = None) -> None:
         """Remember a call until it ends; one of the same name that did not is none any more."""
         others = [one for one in self._in_flight(draft) if one["call"] != call.id]
-        begun = {"call": call.id, "key": call.key, "tool": call.tool, "leaves": leaves}
+        begun = {"call": call.id, "key": call.key, "tool": call.tool, "at": precise(), "leaves": leaves}
         self._track(draft, turn=True, calls=[*others, begun][-_IN_FLIGHT:])
 
     def _after(self, draft: Draft) -> None:
@@ -274,7 +273,7 @@ class _Feeding:
         if call.edits and call.named is not None:
             self._take(draft, "agent", call=name, known=self._named(call))
         else:
-            self._take(draft, "agent", call=name)
+            self._take(draft, "agent", call=name, since=None if begun is None else begun.get("at"))
 
     def _turn(self, draft: Draft) -> None:
         is_whole = not self._is_subagents(draft) and not self._event.name.startswith("Subagent")
@@ -352,9 +351,15 @@ class _Feeding:
             self._take(draft, "found")
 
     def _take(
-        self, draft: Draft, trigger: str, *, call: str | None = None, known: list[bytes] | None = None
+        self,
+        draft: Draft,
+        trigger: str,
+        *,
+        call: str | None = None,
+        known: list[bytes] | None = None,
+        since: str | None = None,
     ) -> Doc | None:
-        """A checkpoint, if anything differs."""
+        """A checkpoint, if anything differs; ``since`` is when the call began, if that is known."""
         if known is not None:
             recorder = self._recorder
             known = wanted(recorder.repo, recorder.objects, newest(draft.doc)["tree"], known, recorder.settings)
@@ -362,10 +367,10 @@ class _Feeding:
                 return None
         captured = self._recorder.look_in(draft, known)
         if trigger == "agent" and known is None and captured.changes:
-            since = newest(draft.doc).get("timestamp") or draft.doc["created_at"]
+            since = since or newest(draft.doc).get("timestamp") or draft.doc["created_at"]
             theirs = by_others(self._recorder, captured.changes, since)
             if theirs:
-                self._recorder.take_in(draft, "found", "Another agent's edits", known=sorted(theirs))
+                self._recorder.take_in(draft, "found", "Another session's work", known=sorted(theirs))
                 captured = self._recorder.look_in(draft)
         if not captured.differs:
             return None

@@ -29,12 +29,11 @@ Agent = tuple[subprocess.Popen[bytes], Process]
 
 def test_it_owns_the_session_as_long_as_it_lives(store: SessionStore, session: str, agent: Agent) -> None:
     running, process = agent
-    store.track(session, "codex", process, worktree="/home/dev/project")
+    store.track(session, "codex", process)
     info = store.owner(session)
     assert info is not None
     assert (info.pid, info.tracked, info.local) == (process.pid, "codex", True)
     assert str(info).startswith(f"codex (process {process.pid}) on {owner.host()} since ")
-    assert info.facts["worktree"] == "/home/dev/project"
     with pytest.raises(SessionBusy, match=r"owned by codex \(process"):
         store.own(session).acquire()
     with pytest.raises(SessionBusy):

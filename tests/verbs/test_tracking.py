@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from feeding import Claude, Event, only_session, steps
-from support import GitRepo
+from support import GitRepo, run_cli
+from working import Worker
 
 from gitsession import SessionStore, lifecycle
 from gitsession.agentevents import FOR_GOOD, WANTED, wanted
+from gitsession.clock import precise
 from gitsession.config import Settings
 from gitsession.errors import SessionBusy
 from gitsession.store import living, natives
@@ -462,6 +464,47 @@ def test_two_agents_in_one_tree_have_what_their_calls_brought(repo: GitRepo, cla
     store = SessionStore()
     assert steps(store.read(one)) == [("found", ["theirs.txt"], None), ("agent", ["made.txt"], "toolu_a")]
     assert steps(store.read(two)) == [("agent", ["theirs.txt"], "toolu_b"), ("found", ["made.txt"], None)]
+
+
+def test_the_edit_of_an_agent_that_has_ended_is_its_own(repo: GitRepo, claude: Claude) -> None:
+    other = Claude(repo.path, OTHER)
+    one, two = begin(claude), begin(other)
+    tell(claude.before("toolu_a"))
+    repo.write("theirs.txt", "an edit of the other's, while the command runs\n")
+    tell(other.wrote("toolu_b", "theirs.txt"))
+    tell(other.stop())
+    tell(other.end())
+    repo.write("made.txt", "by the command\n")
+    tell(claude.after("toolu_a"))
+    store = SessionStore()
+    assert store.unended() == [one]
+    assert steps(store.read(one)) == [("found", ["theirs.txt"], None), ("agent", ["made.txt"], "toolu_a")]
+    assert steps(store.read(two)) == [("agent", ["theirs.txt"], "toolu_b")]
+
+
+def test_what_a_run_brings_that_began_during_a_command_is_the_runs(repo: GitRepo, claude: Claude) -> None:
+    session = begin(claude)
+    tell(claude.before("toolu_a"))
+    done = run_cli("codeagent-wrapper", "--task", "x", "--", "sh", "-c", "echo run > run.txt", cwd=repo.path)
+    assert done.returncode == 0, done.stderr
+    repo.write("made.txt", "by the command\n")
+    tell(claude.after("toolu_a"))
+    found = SessionStore().read(session)
+    assert steps(found) == [("found", ["run.txt"], None), ("agent", ["made.txt"], "toolu_a")]
+
+
+def test_what_a_run_and_a_command_both_saw_change_neither_leaves_to_the_other(repo: GitRepo, claude: Claude) -> None:
+    session = begin(claude)
+    run = Worker(repo)
+    store = SessionStore()
+    with store.edit("worker") as draft:
+        draft.log("status", to=lifecycle.RUNNING, run={"started_at": precise()})
+    tell(claude.before("toolu_a"))
+    run.work({"made.txt": "by one of them\n"})
+    tell(claude.after("toolu_a"))
+    run.close()
+    assert steps(store.read(session)) == [("agent", ["made.txt"], "toolu_a")]
+    assert steps(store.read("worker")) == [("agent", ["made.txt"], None)]
 
 
 def test_agents_in_two_worktrees_have_nothing_to_do_with_each_other(
