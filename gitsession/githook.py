@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gitsession import claims, links
+from gitsession import claims, links, opencalls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ ANSWER = "pinable hook runs:"
 NOTES = "refs/notes/pinable"
 
 _AGENT = "PINABLE_SESSION_ID"  # set for whatever a session's agent starts
+_REPLAYED = ("rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD")  # while git is at it
 _SCRUBBED = (
     "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_EXTERNAL_DIFF",
     "GIT_DIFF_OPTS", "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS",
@@ -268,12 +269,17 @@ def _root(data: bytes, count: int, digest: int) -> str | None:
 def _found(place: Place, tips: claims.Tips, entries: list[Entry]) -> list[Fact]:
     """The facts about a commit that brings ``entries``."""
     facts = links.decide(entries, claims.lookup(place.common_dir, tips, entries)) if tips else []
-    agent = os.environ.get(_AGENT, "").encode()
+    agent = ("" if _replays(place) else os.environ.get(_AGENT) or opencalls.around(place.common_dir) or "").encode()
     if agent not in tips or (agent.decode(), links.CERTAIN) in {(fact["session"], fact["label"]) for fact in facts}:
         return facts
     own = _not_of_base(place, tips[agent][1].decode(), entries)
     others = [fact for fact in facts if fact["session"] != agent.decode()]
     return [*others, links.made_by_agent(agent, own, len(entries))] if own else facts
+
+
+def _replays(place: Place) -> bool:
+    """Whether git makes this commit of another one, which somebody else may have made."""
+    return any(os.path.exists(os.path.join(place.git_dir, name)) for name in _REPLAYED)
 
 
 def _not_of_base(place: Place, base: str, entries: list[Entry]) -> list[bytes]:

@@ -52,7 +52,7 @@ def test_the_hook_loads_nothing_slow() -> None:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code, package], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) & SLOW == set()
     assert {name for name in done.stdout.split() if name.startswith("gitsession.")} == {
-        "gitsession.githook", "gitsession.claims", "gitsession.links",
+        "gitsession.githook", "gitsession.claims", "gitsession.links", "gitsession.opencalls",
     }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ word are found however many sessions there are (``unended``).
 
 A session that an agent's hooks feed has an owner that knows nothing of it: the agent's process, which a hook found
 among its ancestors.  No lock is held then.  The facts say ``tracked``, the agent's name, and ``started``, the start of
-the process (``gitsession.store.living``), so that another one of the same id is not taken for it.
+the process (``gitsession.living``), so that another one of the same id is not taken for it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gitsession.clock import timestamp
 from gitsession.errors import SessionBusy
+from gitsession.living import Process, lives
 from gitsession.store.files import explained, private_dir, write_atomic
-from gitsession.store.living import Process, lives
 from gitsession.store.locks import POLL, at_once, file_lock, is_locked, take
 
 if TYPE_CHECKING:

@@ -32,11 +32,11 @@ from gitsession.errors import (
 )
 from gitsession.ids import check_session_id
 from gitsession.lifecycle import RUNNING, SCHEMA_VERSION, Doc
+from gitsession.living import Process
 from gitsession.store import owner, record, trash
 from gitsession.store.draft import Draft
 from gitsession.store.files import TEMPORARY, default_home, explained, private_dir, write_atomic
 from gitsession.store.journal import Journal, encode
-from gitsession.store.living import Process
 from gitsession.store.locks import mutex
 from gitsession.store.state import State, read_bytes, read_state
 from gitsession.store.trash import Trashed

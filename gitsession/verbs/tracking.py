@@ -27,14 +27,13 @@ from contextlib import closing, suppress
 from functools import cached_property
 from typing import Any, Final
 
-from gitsession import lifecycle
+from gitsession import lifecycle, living, opencalls
 from gitsession.agentevents import BEFORE, END, FOR_GOOD, PROMPT, START, TOOL, TURN
 from gitsession.clock import precise
 from gitsession.config import Settings
 from gitsession.errors import SessionBusy, SessionCorrupted, SessionTooNew
 from gitsession.lifecycle import Doc, newest
 from gitsession.paths import decode, encode
-from gitsession.store import living
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.tasks import task_hash
@@ -188,6 +187,16 @@ class _Feeding:
         now = {"turn": False, "calls": [], **before, "agent": self._event.agent, **news}
         if now != before:
             draft.log("tracked", tracked=now)
+            self._tell_git(is_open=bool(now["calls"]))
+
+    def _tell_git(self, *, is_open: bool) -> None:
+        """Let git's hooks know whether a command of the agent's is open: a commit made in it is the agent's."""
+        common_dir = self._recorder.repo.common_dir
+        if not is_open:
+            opencalls.forget(common_dir, self._id)
+        elif (agent := living.starter()) is not None:
+            with suppress(OSError):
+                opencalls.note(common_dir, self._id, agent)
 
     def _is_subagents(self, draft: Draft) -> bool:
         """Whether the agent's own session is a subagent's: it said so, or it came to a session that knows another."""

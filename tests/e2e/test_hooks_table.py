@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from feeding import Claude, hook
 from support import GitRepo, run_cli
 from working import PAGE, Worker, edited
 
@@ -236,6 +237,31 @@ def by_agent(scene: Scene) -> Outcome:
     done = run_cli("codeagent-wrapper", "--task", "x", "--", "sh", "-c", agent, cwd=scene.repo.path)
     assert done.returncode == 0, done.stderr
     return {"HEAD": Expected(CERTAIN, "agent")}
+
+
+@row("the same in a shell command of an agent whose own hooks feed the session")
+def by_tracked_agent(scene: Scene) -> Outcome:
+    claude = Claude(scene.repo.path)
+    for event in (claude.start(), claude.prompt("x"), claude.before("toolu_1")):
+        hook("claude-code", event)
+    scene.repo.write("a.txt", "by the agent\n")
+    scene.repo.git("commit", "--quiet", "-am", "Mine")
+    hook("claude-code", claude.after("toolu_1"))
+    return {"HEAD": Expected(CERTAIN, "agent")}
+
+
+@row("`git rebase` or `git cherry-pick` of somebody's commit by the agent")
+def replayed_by_agent(scene: Scene) -> Outcome:
+    scene.repo.git("checkout", "--quiet", "-b", "theirs")
+    scene.repo.write("theirs.txt", PAGE)
+    scene.repo.commit("Theirs")
+    scene.repo.git("checkout", "--quiet", "-b", "picked", "main")
+    scene.repo.write("b.txt", edited(2))
+    scene.repo.commit("Mine")
+    agent = "git cherry-pick theirs && git rebase --quiet HEAD^ theirs"
+    done = run_cli("codeagent-wrapper", "--task", "x", "--", "sh", "-c", agent, cwd=scene.repo.path)
+    assert done.returncode == 0, done.stderr
+    return {"picked": NO, "theirs": NO}
 
 
 @row("what came with a `git merge` or `git pull` while the session ran, taken over by `merge --squash` later")

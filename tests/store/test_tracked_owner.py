@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitsession import SessionStore
+from gitsession import SessionStore, living
 from gitsession.errors import SessionBusy
-from gitsession.store import living, owner
-from gitsession.store.living import Process
+from gitsession.living import Process
+from gitsession.store import owner
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from feeding import Claude, Event, only_session, steps
 from support import GitRepo, run_cli
 from working import Worker
 
-from gitsession import SessionStore, lifecycle
+from gitsession import SessionStore, lifecycle, living
 from gitsession.agentevents import FOR_GOOD, WANTED, wanted
 from gitsession.clock import precise
 from gitsession.config import Settings
 from gitsession.errors import SessionBusy
-from gitsession.store import living, natives
+from gitsession.store import natives
 from gitsession.verbs.delete import delete
 from gitsession.verbs.tracked import NO_PROMPT
 from gitsession.verbs.tracked import Event as Told
@@ -541,6 +541,26 @@ def test_a_commit_of_both_agents_work_is_linked_to_each(repo: GitRepo, claude: C
     for session_id, path in ((one, "a.txt"), (two, "b.txt")):
         (found,) = linker.commits(session_id)
         assert (found.link.commit, found.link.label, list(found.link.files)) == (commit, "certain", [path])
+
+
+def test_a_commit_made_in_a_command_is_the_agents_and_one_made_after_it_is_not(repo: GitRepo, claude: Claude) -> None:
+    from gitsession.git.repo import Repo
+    from gitsession.verbs import hooks
+    from gitsession.verbs.linking import Linker
+
+    hooks.install(repo.path)
+    session = begin(claude)
+    tell(claude.before("toolu_1"))
+    repo.write("README.md", "by the agent\n")
+    commit = repo.commit("edited and committed at once")
+    tell(claude.after("toolu_1"))
+    repo.write("src/app.py", "# by hand\n")
+    repo.commit("by hand")
+    tell(claude.stop())
+    assert steps(only_session()) == [("agent", ["README.md"], "toolu_1"), ("found", ["src/app.py"], None)]
+    (found,) = Linker(Repo.discover(repo.path)).commits(session)
+    assert (found.link.commit, found.link.label, found.link.how) == (commit, "certain", "agent")
+    assert f"Pinable-Session: {session}" in repo.git("log", "-1", "--format=%B", commit)
 
 
 def test_ignored_files_stay_out_but_for_those_that_are_tracked(repo: GitRepo, claude: Claude) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 # What may stand between an agent and the hook that it starts.
@@ -15,7 +16,7 @@ _BETWEEN: Final = frozenset({
     "sh", "bash", "dash", "zsh", "ash", "ksh", "mksh", "fish", "busybox", "env", "timeout", "setsid", "nice",
     "cmd.exe", "powershell.exe", "pwsh", "pwsh.exe", "conhost.exe", "pinable-hook.exe", "python.exe",
 })  # fmt: skip
-_FAR: Final = 12  # ancestors
+_FAR: Final = 32  # ancestors
 
 
 class Process(NamedTuple):
@@ -32,16 +33,20 @@ class _Facts(NamedTuple):
     ended: bool
 
 
-def starter() -> Process | None:
-    """The program that started this process, through a shell or not; None if that cannot be told."""
+def ancestors() -> Iterator[Process]:
+    """What started this process, what started that, and so on, as far as that can be told."""
     facts = _facts(os.getpid())
     for _ in range(_FAR):
         if facts is None or facts.parent <= 1:
-            return None
+            return
         facts = _facts(facts.parent)
-        if facts is not None and facts.process.name.lower() not in _BETWEEN:
-            return facts.process
-    return None
+        if facts is not None:
+            yield facts.process
+
+
+def starter() -> Process | None:
+    """The program that started this process, through a shell or not; None if that cannot be told."""
+    return next((process for process in ancestors() if process.name.lower() not in _BETWEEN), None)
 
 
 def lives(pid: int, started: str) -> bool:

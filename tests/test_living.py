@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gitsession.store import living
+from gitsession import living
 
-WHO = "from gitsession.store import living; print(*living.starter())"
+WHO = "from gitsession import living; print(*living.starter())"
 
 
 @pytest.fixture
