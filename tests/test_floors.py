@@ -33,6 +33,7 @@ FLOORS = (
         "prices",
         "seam",
         "secrets",
+        "unicode",
     },
     {"store", "git", "backends"},  # siblings that never import each other
     {"verbs"},

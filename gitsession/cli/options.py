@@ -54,6 +54,18 @@ def utc_option(function: F) -> F:
     return click.option("--utc", is_flag=True, expose_value=False, callback=show, help="Show times in UTC.")(function)
 
 
+def only_utf8(_ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+    """What was given for a parameter; ``BadValue`` if its bytes are not UTF-8, which no record can hold."""
+    from gitsession.errors import BadValue
+    from gitsession.unicode import is_unicode
+
+    for text in value if isinstance(value, tuple) else (value or "",):
+        if not is_unicode(text):
+            name = param.opts[0] if isinstance(param, click.Option) else "the command's argument"
+            raise BadValue(f"{name} {text!a} is not UTF-8", hint="convert it to UTF-8")
+    return value
+
+
 def days(text: str) -> float:
     """Seconds of ``30d``, ``12h``, ``0``."""
     from gitsession import config

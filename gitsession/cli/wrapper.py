@@ -14,7 +14,7 @@ import click
 
 from gitsession import __version__, backends, config
 from gitsession.cli.lazy import HELP_OPTIONS
-from gitsession.cli.options import complete_sessions, here
+from gitsession.cli.options import complete_sessions, here, only_utf8
 from gitsession.cli.render.out import unread
 from gitsession.cli.startup import clean_up, pause_the_dead
 from gitsession.errors import BadValue, RepositoryError, SessionNotFound, UsageError
@@ -46,7 +46,7 @@ def idle_seconds(text: str) -> float:
     "127 backend not installed, 130 interrupted and paused. --debug shows the traceback of an error.",
 )
 @click.option("--backend", metavar="NAME", help="What does the work.")
-@click.option("--model", metavar="NAME", help="The model, for backends that have several.")
+@click.option("--model", metavar="NAME", callback=only_utf8, help="The model, for backends that have several.")
 @click.option("--task", metavar="TEXT", help="What to do; '-' reads it from standard input.")
 @click.option("--task-file", metavar="FILE", type=click.Path(path_type=Path), help="Read the task from a file.")
 @click.option("--files", metavar="A,B", multiple=True, help="The files the task is about; may be repeated.")
@@ -75,7 +75,7 @@ def idle_seconds(text: str) -> float:
 @click.option("--allow-commands", is_flag=True, help="Let the model run shell commands, as you.")
 @click.option("--force", is_flag=True, help="After a conflict: keep your version. In a chain: do not wait.")
 @click.option("--priority", metavar="N", type=int, help="Sessions of higher priority are recovered first.")
-@click.argument("cmd", nargs=-1, metavar="[-- CMD...]", type=click.UNPROCESSED)
+@click.argument("cmd", nargs=-1, metavar="[-- CMD...]", type=click.UNPROCESSED, callback=only_utf8)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def command(task: str | None, task_file: Path | None, session_id: str | None, output: str, **flags: Any) -> int:
     pause_the_dead()

@@ -23,6 +23,7 @@ from gitsession.git.trees import TreeChange
 from gitsession.lifecycle import MAX_LISTED_CHANGES, Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
+from gitsession.unicode import escaped
 from gitsession.verbs import heads
 
 if TYPE_CHECKING:
@@ -161,6 +162,8 @@ class Recorder:
             **self._head_moved(doc, captured),
             **(extra or {}),
         }
+        # Before the commit: what that holds and the journal could not would be ahead of it for good.
+        record = escaped(record)
         record["meta"] = self.ledger.keep_raw(captured.raw, index)
         commit = self.ledger.append(
             captured.tree,
@@ -220,7 +223,8 @@ def entries_ahead(ledger: Ledger, doc: Doc) -> list[Doc]:
     for commit in reversed(ahead):
         if commit.record is None:
             raise RefMoved(f"{ledger.ref} holds {commit.oid}, which no session wrote", hint="remove it first")
-        found = {**commit.record, "commit": commit.oid, "tree": commit.tree}
+        # Whoever wrote it: a text that the journal cannot hold would keep the session from ever being touched again.
+        found = {**escaped(commit.record), "commit": commit.oid, "tree": commit.tree}
         found.pop("session", None)
         is_base = "index" not in found
         entries.append({"event": "base", "base": found} if is_base else {"event": "checkpoint", "record": found})

@@ -143,6 +143,9 @@ def test_pause_checkpoint_and_delete_from_another_terminal(waiting: subprocess.P
     busy = session("delete", "work")
     assert busy.returncode == 4
     assert "pinable-agents session pause work" in busy.stderr
+    refused = session("checkpoint", "work", "--description", "caf\udce9")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--description 'caf\\udce9' is not UTF-8" in refused.stderr
     taken = session("checkpoint", "work", "--description", "完成数据库迁移脚本")
     assert (taken.returncode, taken.stderr) == (0, "")
     assert re.fullmatch(r"\[Checkpoint \d\] Saved 完成数据库迁移脚本\n", taken.stdout)

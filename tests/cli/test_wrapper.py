@@ -36,6 +36,8 @@ from gitsession.store.sessions import SessionStore
         (["--backend", "foo", "--", "./agent.sh"], "there is no backend 'foo'"),
         (["--task", "b", "--task-file", "f"], "--task and --task-file cannot be given together"),
         (["--task-file", "not-there"], "cannot read the task file not-there: No such file or directory"),
+        (["--model", "m\udcff"], "--model 'm\\udcff' is not UTF-8"),
+        (["--", "echo", "\udcff"], "the command's argument '\\udcff' is not UTF-8"),
         (["--session-id", "../x"], "'../x' cannot be a session id"),
         (["--session-id", "latest"], "session"),
     ],

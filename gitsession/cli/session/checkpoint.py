@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gitsession import config
-from gitsession.cli.options import find, json_option, session_argument
+from gitsession.cli.options import find, json_option, only_utf8, session_argument
 from gitsession.cli.render.out import note, write, write_json
 from gitsession.cli.render.run import saved
 from gitsession.cli.render.text import one_line, safe_text
@@ -15,7 +15,9 @@ from gitsession.verbs.restore import finish_interrupted
 
 @click.command("checkpoint", help="Take a checkpoint of a session's files as they are now.")
 @session_argument
-@click.option("--description", metavar="TEXT", help="What the files are now; else the changed files make one.")
+@click.option(
+    "--description", metavar="TEXT", callback=only_utf8, help="What the files are now; else the changed files make one."
+)
 @json_option
 def command(session: str, description: str | None, as_json: bool) -> None:
     store, session_id = find(session)

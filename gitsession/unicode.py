@@ -1,0 +1,28 @@
+"""Halves of surrogate pairs: what bytes that are no UTF-8 become in Python, and ``\\udce9`` in JSON.
+
+They are no Unicode, so nothing that is kept as UTF-8 can hold them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def is_unicode(text: str) -> bool:
+    """Whether ``text`` can be written as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def escaped(value: Any) -> Any:
+    """A JSON value of the same shape whose texts are Unicode: each half is spelled as its escape, six characters."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, list):
+        return [escaped(item) for item in value]
+    if isinstance(value, dict):
+        return {escaped(name): escaped(item) for name, item in value.items()}
+    return value
