@@ -253,3 +253,5 @@ def _document(path: Path) -> dict[str, Any]:
         raise BadValue(f"cannot read {path}: {error}", hint="repair or remove the file") from None
     except RecursionError:
         raise BadValue(f"cannot read {path}: it is nested too deeply", hint="repair or remove the file") from None
+    except ValueError:
+        raise BadValue(f"cannot read {path}: a number has too many digits", hint="repair or remove the file") from None

@@ -5,7 +5,11 @@ They are no Unicode, so nothing that is kept as UTF-8 can hold them.
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from typing import Any, Final
+
+_SPELLED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def is_unicode(text: str) -> bool:
@@ -15,6 +19,11 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def told_in_unicode(data: bytes, value: Any) -> bool:
+    """Whether all text in ``value``, the JSON that UTF-8 ``data`` holds, is Unicode; quick where no escape is used."""
+    return _SPELLED.search(data) is None or is_unicode(json.dumps(value, ensure_ascii=False))
 
 
 def escaped(value: Any) -> Any:

@@ -23,7 +23,8 @@ from gitsession import seam
 from gitsession.errors import SessionCorrupted, StoreError
 from gitsession.lifecycle import Entry
 from gitsession.store.files import explained, open_private, sync_directory, write_all
-from gitsession.store.record import KEPT, repair_with
+from gitsession.store.record import KEPT, read_bytes, repair_with
+from gitsession.unicode import told_in_unicode
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
@@ -113,17 +114,14 @@ class Journal:
             position = newline + 1
         return entries, offset + position
 
-    def _bytes(self, offset: int, size: int = -1) -> bytes:
-        with explained("read", self.path):
-            try:
-                with open(self.path, "rb") as file:
-                    file.seek(offset)
-                    return file.read(size)
-            except FileNotFoundError:
-                return b""
+    def _bytes(self, offset: int) -> bytes:
+        try:
+            return read_bytes(self.path, offset)
+        except FileNotFoundError:
+            return b""
 
     def _corrupted(self, offset: int, what: str) -> SessionCorrupted:
-        line = self._bytes(0, offset).count(b"\n") + 1
+        line = self._bytes(0).count(b"\n", 0, offset) + 1
         return SessionCorrupted(
             f"{self.path}: line {line} (byte {offset}) {what}", hint=f"{KEPT}; {repair_with(self.path.stem)}"
         )
@@ -154,5 +152,6 @@ def parse_line(line: bytes) -> Entry | None:
         and type(entry.get("seq")) is int
         and isinstance(entry.get("at"), str)
         and isinstance(entry.get("event"), str)
+        and told_in_unicode(line, entry)
     )
     return entry if good else None

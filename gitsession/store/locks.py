@@ -111,7 +111,7 @@ else:
     def is_locked(path: Path) -> bool:
         """Whether some process holds the lock of this file; if the system cannot tell, it does."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe would be waited for
         except FileNotFoundError:
             return False
         except OSError:

@@ -5,13 +5,18 @@ Reading asks only for what folding a journal into the record needs; ``gitsession
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import sys
 from pathlib import Path
 from typing import Any
 
 from gitsession.errors import SessionCorrupted, StoreError
 from gitsession.lifecycle import SCHEMA_VERSION, Doc
+from gitsession.store.files import explained, open_private
+from gitsession.unicode import told_in_unicode
 
 KEPT = "nothing was changed; the file is kept as it is"
 # The order in which a file tells its fields: the version, the published format, ours; unknown ones follow.
@@ -53,6 +58,9 @@ _TYPES: dict[str, tuple[type, str]] = {
 }
 # Above these bytes the fast serialiser saves more than loading it costs (35 ms against 20 ms a megabyte).
 _LARGE = 1 << 20
+_CHUNK = 1 << 20
+# What opening says of a link that leads in a circle, and of a socket.
+_NO_FILE = {errno.ELOOP, errno.ENXIO}
 
 
 def serialize(doc: Doc, size: int = 0) -> bytes:
@@ -73,6 +81,35 @@ def serialize(doc: Doc, size: int = 0) -> bytes:
         raise StoreError(f"cannot write session {doc['id']}: its text is not valid Unicode") from error
 
 
+def read_bytes(path: Path, offset: int = 0) -> bytes:
+    """The bytes of ``path`` from ``offset`` on.
+
+    ``FileNotFoundError`` as it is; ``SessionCorrupted`` for what is no regular file: a pipe would be waited for.
+    """
+    with explained("read", path, but=(FileNotFoundError,)):
+        try:
+            descriptor = open_private(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                raise corrupted(path, "is not a regular file") from error
+            raise
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise corrupted(path, "is not a regular file")
+            left = status.st_size - offset
+            if left < 0:
+                return b""
+            if offset:
+                os.lseek(descriptor, offset, os.SEEK_SET)
+            data = os.read(descriptor, left + 1)
+            while more := os.read(descriptor, _CHUNK):  # it may grow meanwhile
+                data += more
+            return data
+        finally:
+            os.close(descriptor)
+
+
 def parse(data: bytes, path: Path) -> Doc:
     """The record in the bytes of ``path``; ``SessionCorrupted`` says what is wrong and where."""
     try:
@@ -85,6 +122,10 @@ def parse(data: bytes, path: Path) -> Doc:
         raise corrupted(path, what) from error
     except RecursionError as error:
         raise corrupted(path, "is nested too deeply") from error
+    except ValueError as error:
+        raise corrupted(path, "holds a number of too many digits") from error
+    if not told_in_unicode(data, doc):
+        raise corrupted(path, "holds text that is not valid Unicode")
     if not isinstance(doc, dict):
         raise corrupted(path, "is JSON but not an object")
     _check(doc, path)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitsession.clock import timestamp
 from gitsession.store.files import TEMPORARY, private_dir, write_atomic
-from gitsession.store.state import read_bytes
+from gitsession.store.record import read_bytes
 
 
 class Reports:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from gitsession.lifecycle import Doc, Entry, fold
 from gitsession.store import record
 from gitsession.store.files import TEMPORARY
 from gitsession.store.journal import parse_line
-from gitsession.store.state import WHOLE, read_bytes
+from gitsession.store.state import WHOLE
 
 SESSION_FILE, JOURNAL, TEMPORARY_FILE = "the session file", "the journal", "the temporary file"
 Accept = Callable[[Doc], str | None]
@@ -122,16 +123,22 @@ def fragments(data: bytes) -> Doc:
                 if name == "files":
                     doc[name] = _items(data, match.end())
             else:
-                doc.setdefault(name, json.loads(value))
+                _set(doc, name, value)
         elif inner is not None and value not in (b"{", b"["):
-            inner.setdefault(name, json.loads(value))
+            _set(inner, name, value)
     return doc
+
+
+def _set(doc: Doc, name: str, value: bytes) -> None:
+    with suppress(ValueError):  # it looks like JSON
+        doc.setdefault(name, json.loads(value))
 
 
 def _items(data: bytes, start: int) -> list[Any]:
     items = []
     while match := _ITEM.match(data, start):
-        items.append(json.loads(match[1]))
+        with suppress(ValueError):
+            items.append(json.loads(match[1]))
         start = match.end() + (data[match.end() : match.end() + 1] == b",")
     return items
 
@@ -139,7 +146,7 @@ def _items(data: bytes, start: int) -> list[Any]:
 def _readable(path: Path, found: Salvage) -> Iterator[tuple[int, Entry]]:
     """The journal's good lines; ``found`` gets them as they are, and what is wrong with the others."""
     try:
-        data = read_bytes(path)
+        data = record.read_bytes(path)
     except FileNotFoundError:
         return
     position = seq = 0
@@ -156,7 +163,7 @@ def _readable(path: Path, found: Salvage) -> Iterator[tuple[int, Entry]]:
 
 
 def _snapshot(place: Path, path: Path) -> Doc:
-    doc = record.parse(read_bytes(place), path)
+    doc = record.parse(record.read_bytes(place), path)
     if record.is_too_new(doc):
         raise SessionTooNew(f"session {path.stem} was written by a newer gitsession", hint="upgrade gitsession")
     return doc

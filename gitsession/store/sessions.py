@@ -38,7 +38,7 @@ from gitsession.store.draft import Draft
 from gitsession.store.files import TEMPORARY, default_home, explained, private_dir, write_atomic
 from gitsession.store.journal import Journal, encode
 from gitsession.store.locks import mutex
-from gitsession.store.state import State, read_bytes, read_state
+from gitsession.store.state import State, read_state
 from gitsession.store.trash import Trashed
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ class SessionStore:
         """Whether the temporary file beside ``path`` is of a session that lived, not of a creation cut short."""
         temporary = path.with_name(path.name + TEMPORARY)
         try:
-            return bool(record.parse(read_bytes(temporary), path)["journal"]["seq"])
+            return bool(record.parse(record.read_bytes(temporary), path)["journal"]["seq"])
         except (OSError, StoreError, LookupError):
             return False
 
@@ -406,6 +406,6 @@ def _signature(path: Path) -> _Signature:
     """What changes when a file does: the JSON is a new file each time, the journal only grows."""
     try:
         status = path.stat()
-    except FileNotFoundError:
+    except OSError:  # whoever opens it will say why
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino

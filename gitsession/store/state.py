@@ -8,7 +8,6 @@ from pathlib import Path
 from gitsession.errors import IllegalTransition
 from gitsession.lifecycle import Doc, Entry, fold
 from gitsession.store import record
-from gitsession.store.files import explained
 from gitsession.store.journal import Journal
 
 # Entries that hold a whole record in ``session``: what came before them is not needed.
@@ -36,7 +35,7 @@ def read_state(path: Path, journal: Journal) -> State:
     A writer at work does no harm: the snapshot changes in one step, and the journal, read after it, only grows.
     What a newer version wrote is not folded: its entries may mean something else.
     """
-    data = read_bytes(path)
+    data = record.read_bytes(path)
     doc = record.parse(data, path)
     if record.is_too_new(doc):
         return State(doc, len(data), 0)
@@ -46,12 +45,6 @@ def read_state(path: Path, journal: Journal) -> State:
     for entry in entries:
         _fold(doc, entry, journal.path)
     return State(doc, len(data), saved_end)
-
-
-def read_bytes(path: Path) -> bytes:
-    """The bytes of ``path``; ``FileNotFoundError`` as it is, any other failure explained."""
-    with explained("read", path, but=(FileNotFoundError,)):
-        return path.read_bytes()
 
 
 def _fold(doc: Doc, entry: Entry, path: Path) -> None:

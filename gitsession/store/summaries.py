@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 from gitsession.lifecycle import Doc
@@ -38,7 +39,8 @@ def summarize(session_id: str, doc: Doc, alive: bool) -> Summary:
     """The summary of a record; fields of a shape this version does not know stay empty."""
     checkpoints, repository, cost = doc.get("checkpoints"), _object(doc.get("repository")), _object(doc.get("cost"))
     last = checkpoints[-1] if isinstance(checkpoints, list) and checkpoints else None
-    files, price = doc.get("files"), cost.get("estimated_cost_usd")
+    files, said = doc.get("files"), cost.get("estimated_cost_usd")
+    price = said if isinstance(said, float) else _number(said)
     version = doc.get("schema_version")
     return Summary(
         id=session_id,
@@ -57,7 +59,7 @@ def summarize(session_id: str, doc: Doc, alive: bool) -> Summary:
         phase=_text(doc.get("current_phase")) or None,
         repository=_text(repository.get("common_dir")) or None,
         tokens=_number(cost.get("total_tokens")) or 0,
-        cost_usd=float(price) if isinstance(price, int | float) else None,
+        cost_usd=None if price is None else float(price),
     )
 
 
@@ -70,4 +72,5 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int | None:
-    return value if type(value) is int else None
+    """No listing can reckon with numbers beyond all measure."""
+    return value if type(value) is int and abs(value) <= sys.maxsize else None

@@ -10,15 +10,17 @@ from typing import Any
 
 from gitsession import lifecycle
 from gitsession.clock import timestamp
-from gitsession.errors import GitSessionError, RepositoryError
+from gitsession.errors import GitSessionError, RepositoryError, StoreError
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc
 from gitsession.model import Session
+from gitsession.store.record import read_bytes
 from gitsession.store.salvage import fragments
 from gitsession.store.sessions import SessionStore
 from gitsession.tasks import task_hash
+from gitsession.unicode import escaped
 from gitsession.verbs.checkpoint import KEPT_IN_GIT, entries_ahead
 from gitsession.verbs.offered import offered
 
@@ -52,7 +54,7 @@ def _from_ledger(ledger: Ledger, cut: Doc) -> Doc:
     oldest = list(ledger.commits())[-1]
     told: Doc = (oldest.record or {}).get("session") or {}
     repo = ledger.repo
-    known = {name: value for name in KEPT_IN_GIT if (value := told.get(name, cut.get(name))) is not None}
+    known: Doc = escaped({name: value for name in KEPT_IN_GIT if (value := told.get(name, cut.get(name))) is not None})
     task = known.setdefault("task", _UNKNOWN_TASK)
     now = timestamp()
     metadata = {"working_dir": str(repo.worktree), "os": "unknown", "wrapper_version": "unknown"}
@@ -105,8 +107,8 @@ def _fragments(store: SessionStore, session_id: str) -> Doc:
 
 def _bytes(store: SessionStore, session_id: str) -> Iterator[bytes]:
     for ending in (".json", ".json.tmp", ".journal"):
-        with suppress(OSError):
-            yield (store.sessions_dir / f"{session_id}{ending}").read_bytes()
+        with suppress(FileNotFoundError, StoreError):
+            yield read_bytes(store.sessions_dir / f"{session_id}{ending}")
 
 
 def _places(store: SessionStore, session_id: str, here: Path) -> Iterator[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from gitsession import SessionStore
 from gitsession.errors import BadSessionId, GitSessionError, SessionCorrupted, SessionNotFound
 from gitsession.store import draft as drafts
 
-Damage = Callable[[Path], None]
+Damage = Callable[[Path], object]
 
 
 def edit_once(store: SessionStore) -> None:
@@ -71,6 +72,11 @@ DAMAGES: list[tuple[Damage, str]] = [
     (lambda path: rewrite(path, schema_version="2"), "has a schema_version that is not a number"),
     (lambda path: rewrite(path, journal={"seq": -1, "offset": 0}), "has a journal that is not {seq, offset}"),
     (lambda path: rewrite(path, journal=[]), "has a journal that is not {seq, offset}"),
+    (lambda path: rewrite(path, task="d\ud800 it"), "holds text that is not valid Unicode"),
+    (lambda path: path.write_bytes(b'{"n": ' + b"1" * 5000 + b"}"), "holds a number of too many digits"),
+    (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
+    (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),
+    (lambda path: (path.unlink(), path.symlink_to(path)), "is not a regular file"),
     (lambda path: path.unlink(), "is missing, and other files of the session are there"),
 ]
 
@@ -145,6 +151,30 @@ def test_a_torn_last_line_is_dropped_and_replaced(store: SessionStore, session: 
     entries, _ = store.journal("s").read()
     assert [entry["seq"] for entry in entries] == [1, 2, 3, 4, 5]
     assert store.read("s")["pause_reason"] == "again"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "directory"])
+def test_a_journal_that_is_no_file_is_told_and_not_waited_for(
+    store: SessionStore, session: str, make: Callable[[Path], None]
+) -> None:
+    path = store.journal("s").path
+    path.unlink()
+    make(path)
+    assert str(refused(store)) == f"{path} is not a regular file"
+    store.trash("s")
+    assert store.ids() == []
+
+
+def test_a_journal_line_whose_text_is_no_unicode_is_no_entry(store: SessionStore, session: str) -> None:
+    path = store.journal("s").path
+    line = b'{"seq":6,"at":"2026-02-25T10:00:00Z","event":"note","text":"\\ud800"}\n'
+    path.write_bytes(path.read_bytes() + line + line)
+    assert "line 6" in str(refused(store))
+
+
+def test_a_pipe_in_place_of_a_lock_is_not_waited_for(store: SessionStore, session: str) -> None:
+    os.mkfifo(store.sessions_dir / "s.lock")
+    assert store.owner("s") is None
 
 
 def test_garbage_in_the_middle_that_is_not_yet_folded_is_told_and_kept(store: SessionStore, session: str) -> None:

@@ -24,7 +24,7 @@ from gitsession.errors import (
     StoreError,
 )
 from gitsession.store import draft as drafts
-from gitsession.store import state
+from gitsession.store import record as records
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "session_example.json"
 
@@ -296,8 +296,8 @@ def test_a_hot_loop_reads_the_files_once_and_a_change_by_others_is_seen(
     store: SessionStore, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads: list[Path] = []
-    read_bytes = state.read_bytes
-    monkeypatch.setattr(state, "read_bytes", lambda path: (reads.append(path), read_bytes(path))[1])
+    read_bytes = records.read_bytes
+    monkeypatch.setattr(records, "read_bytes", lambda path: (reads.append(path), read_bytes(path))[1])
     own, other = SessionStore(), SessionStore()
     for _ in range(5):
         with own.edit(session) as draft:

@@ -94,6 +94,14 @@ def test_a_session_of_a_newer_version_is_listed_with_what_can_be_told(store: Ses
     )  # fmt: skip
 
 
+def test_numbers_beyond_all_measure_are_left_out(store: SessionStore, session: str) -> None:
+    path = store.sessions_dir / "s.json"
+    cost = {"total_tokens": 10**400, "estimated_cost_usd": 10**400}
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | {"cost": cost, "priority": 10**400}))
+    (summary,) = store.summaries()
+    assert (summary.problem, summary.tokens, summary.cost_usd, summary.priority) == (None, 0, None, 0)
+
+
 def test_sessions_that_come_and_go_while_listing_do_no_harm(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from gitsession.errors import (
     StoreError,
 )
 from gitsession.git import bundle
+from gitsession.store import archives
 from gitsession.verbs import archive as module
 from gitsession.verbs.archive import archive, unarchive
 from gitsession.verbs.checkpoint import repository_of
@@ -207,6 +208,16 @@ def test_a_bad_archive_does_not_cost_the_original(
         archive(session.store, "s1", tmp_path / "out", session.settings)
     assert session.store.ids() == ["s1"]
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_archived_record_that_cannot_be_read_is_refused(session: TestSession, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(b'{"n": ' + b"1" * 5000 + b"}")
+    files = {archives.SNAPSHOT: bad, archives.JOURNAL: session.store.journal("s1").path}
+    archives.pack(tmp_path / "s2.tar.gz", "s2", files)
+    with pytest.raises(SessionCorrupted, match="holds a number of too many digits"):
+        unarchive(session.store, tmp_path / "s2.tar.gz", session.user.path)
+    assert session.store.ids() == ["s1"]
 
 
 def test_what_happens_while_it_is_archived_is_not_lost(

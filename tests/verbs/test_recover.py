@@ -106,6 +106,17 @@ def test_a_damaged_session_file_is_written_anew_from_the_journal(session: TestSe
     assert kept == ([] if bad is None else [bad])
 
 
+def test_fragments_that_are_no_json_are_passed_over(session: TestSession) -> None:
+    before = session.doc
+    paths = files(session)
+    text = paths["json"].read_bytes().replace(b'"priority": 0', b'"priority": ' + b"1" * 5000)
+    assert b"1" * 5000 in text
+    paths["json"].write_bytes(text)
+    paths["journal"].unlink()
+    mended(session)
+    assert session.doc["task"] == before["task"]
+
+
 def test_a_torn_last_journal_line_is_nothing_to_repair(session: TestSession) -> None:
     with files(session)["journal"].open("ab") as journal:
         journal.write(b'{"seq":99,"at":"2026')

@@ -144,6 +144,7 @@ def test_unknown_keys_are_told(home: Path) -> None:
         ("workflow = 'other'\n", "there is no workflow 'other'"),
         ("workflow = [\n", "cannot read"),
         ("x=" + "[" * 50000, "nested too deeply"),
+        ("x=" + "1" * 5000, "a number has too many digits"),
     ],
 )
 def test_a_repository_may_set_only_what_is_harmless(repo: GitRepo, text: str, words: str) -> None:
