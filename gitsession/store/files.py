@@ -100,12 +100,14 @@ def explained(action: str, path: Path, but: tuple[type[OSError], ...] = ()) -> I
         raise
     except OSError as error:
         why = error.strerror or str(error)
-        raise StoreError(f"cannot {action} {path}: {why}", hint=_advice(error.errno, path)) from error
+        raise StoreError(f"cannot {action} {path}: {why}", hint=_advice(error.errno, action, path)) from error
 
 
-def _advice(number: int | None, path: Path) -> str | None:
+def _advice(number: int | None, action: str, path: Path) -> str | None:
     if number in _FULL:
         return "free some space and repeat the command; what was saved before is intact"
+    if number in _FORBIDDEN and action == "read":
+        return f"make {path} readable"
     if number in _FORBIDDEN:
         elsewhere = ", or set PINABLE_HOME to a directory that is" if path.is_relative_to(default_home()) else ""
         return f"make {path.parent} writable{elsewhere}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def salvage(sessions: Path, session_id: str, accept: Accept) -> Salvage:
         except SessionTooNew:
             raise
         except StoreError as error:
-            why = str(error).replace(f"{path} ", "").replace(f"{sessions}/", "")
+            why = _said(error, path)
         if why is None:
             doc = _advanced(doc, entries)
             seq = doc["journal"]["seq"]
@@ -88,6 +89,14 @@ def salvage(sessions: Path, session_id: str, accept: Accept) -> Salvage:
         found.last = max(found.last, reached)
         _tell_gaps(found, journal, reached, entries)
     return found
+
+
+def _said(error: StoreError, path: Path) -> str:
+    """What an error says of the file ``path``, or of the temporary one beside it, without its name."""
+    words = str(error)
+    for place in (path, path.with_name(path.name + TEMPORARY)):
+        words = words.replace(f"cannot read {place}: ", "cannot be read: ").removeprefix(f"{place} ")
+    return words
 
 
 def fold_stray(doc: Doc, stray: list[Entry]) -> list[str]:
@@ -149,6 +158,9 @@ def _readable(path: Path, found: Salvage) -> Iterator[tuple[int, Entry]]:
         data = record.read_bytes(path)
     except FileNotFoundError:
         return
+    except StoreError as error:
+        found.problems.append(f"{path.name} {_said(error, path)}")
+        return
     position = seq = 0
     for number, line in enumerate(data.split(b"\n"), 1):
         end = position + len(line) + 1
@@ -192,14 +204,17 @@ def _advanced(start: Doc, entries: dict[int, Entry], end: int | None = None) -> 
 
 
 def _tell_gaps(found: Salvage, journal: Path, reached: int, entries: dict[int, Entry]) -> None:
-    """Say which entries are missing between the record and the readable entries beyond it, or at the journal's end."""
-    if found.stray:
+    """Say which entries are missing in the journal or at its end, and which do not fit."""
+    whole = [seq for seq, entry in entries.items() if entry["event"] in WHOLE]
+    start = max(whole, default=0)  # what came before it is not needed
+    for before, after in pairwise([start, *(seq for seq in sorted(entries) if seq > start)]):
+        if after > before + 1:
+            found.problems.append(f"{journal.name} lacks the entries {before + 1} to {after - 1}")
+    if found.stray and found.stray[0]["seq"] == reached + 1:
         first = found.stray[0]
-        if first["seq"] > reached + 1:
-            found.problems.append(f"{journal.name} lacks the entries {reached + 1} to {first['seq'] - 1}")
-        else:
-            found.problems.append(f"{journal.name}: entry {first['seq']} ({first['event']}) does not fit")
+        found.problems.append(f"{journal.name}: entry {first['seq']} ({first['event']}) does not fit")
     elif not entries and reached:
-        found.problems.append(f"{journal.name} is " + ("empty" if journal.exists() else "not there"))
+        if not any(problem.startswith(journal.name) for problem in found.problems):
+            found.problems.append(f"{journal.name} is " + ("empty" if journal.exists() else "not there"))
     elif max(entries, default=0) < reached:
         found.problems.append(f"{journal.name} ends with entry {max(entries)}, the record knows {reached}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from gitsession import lifecycle
 from gitsession.backends.processes import all_survivors, end_survivors, find_survivors
 from gitsession.config import Settings
-from gitsession.errors import ConflictError, GitSessionError, RepositoryError
+from gitsession.errors import ConflictError, GitSessionError, RepositoryError, SessionBusy, SessionNotFound
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
@@ -20,12 +20,13 @@ from gitsession.lifecycle import Doc
 from gitsession.store.files import explained, private_dir
 from gitsession.store.reports import Reports
 from gitsession.store.sessions import SessionStore
+from gitsession.store.summaries import Summary
 from gitsession.verbs import surroundings
 from gitsession.verbs.checkpoint import repository_of
 from gitsession.verbs.repair import Repair, Step, repair
 from gitsession.verbs.verify import Finding, newest_commit
 
-SURVIVORS = "survivors"
+SURVIVORS, UNKNOWN = "survivors", "unknown"
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,32 @@ def checkup(store: SessionStore, settings: Settings, here: Path, *, fix: bool = 
     looked_at = 0
     for summary in list(store.summaries()):
         looked_at += 1
-        quiet = summary.problem is None and summary.status == lifecycle.COMPLETED
-        if summary.id in known or quiet or summary.alive:
+        if summary.id in known or summary.alive or _is_quiet(store, summary):
             continue
-        with suppress(GitSessionError):
-            sessions.append(repair(store, summary.id, settings, here, dry_run=not fix))
+        with suppress(SessionNotFound, SessionBusy):  # deleted meanwhile, or somebody works on it
+            sessions.append(_looked_at(store, summary.id, settings, here, fix))
     ill = [one for one in [*rebuilt, *sessions] if one.steps or one.left]
     return Checkup(fix, tuple(around), tuple(ill), looked_at)
+
+
+def _is_quiet(store: SessionStore, summary: Summary) -> bool:
+    """Whether it is a completed session that can be read: a listing does not look at its journal."""
+    if summary.problem is not None or summary.status != lifecycle.COMPLETED:
+        return False
+    try:
+        return store.summary(summary.id).problem is None
+    except SessionNotFound:
+        return True
+
+
+def _looked_at(store: SessionStore, session_id: str, settings: Settings, here: Path, fix: bool) -> Repair:
+    """``repair``; what keeps it from looking is wrong, too."""
+    try:
+        return repair(store, session_id, settings, here, dry_run=not fix)
+    except (SessionNotFound, SessionBusy):
+        raise
+    except GitSessionError as error:
+        return Repair(session_id, not fix, (), (Finding(UNKNOWN, str(error), hint=error.hint),), ())
 
 
 def relocate(store: SessionStore, place: Path) -> list[str]:

@@ -24,7 +24,7 @@ from gitsession.git.trees import LINK
 from gitsession.git.worktree import Obstructed, Worktree
 from gitsession.lifecycle import Doc
 from gitsession.store import trash
-from gitsession.store.mend import keep_aside, mend
+from gitsession.store.mend import keep_aside, make_way, mend
 from gitsession.store.reports import Reports
 from gitsession.store.salvage import Salvage, fold_stray, salvage
 from gitsession.store.sessions import SessionStore
@@ -128,6 +128,12 @@ def _bring_journal_back(work: _Work, _findings: list[Finding]) -> str:
     return "brought the journal back from the trash"
 
 
+def _free_locks(work: _Work, _findings: list[Finding]) -> str:
+    reports = Reports(work.store.home)
+    moved = [reports.take(work.session_id, place) for place in look.unlockable(work.store, work.session_id)]
+    return f"moved it to {moved[0].parent}" if moved else "it went by itself"
+
+
 def _mend_files(work: _Work, findings: list[Finding]) -> str:
     """Write the files anew: from the best of them, completed from git, or from git alone."""
     store, session_id = work.store, work.session_id
@@ -151,6 +157,7 @@ def _mend_files(work: _Work, findings: list[Finding]) -> str:
         else:
             source = f"{source}{_with_git(doc)}"
         left = fold_stray(doc, found.stray)
+        kept += make_way(store, session_id)
         mend(store, session_id, doc, found, [finding.text for finding in findings], str(source))
     return ". ".join(
         [
@@ -255,6 +262,7 @@ def _adopt(work: _Work, _findings: list[Finding]) -> str:
 
 
 _REMEDIES: Final[dict[str, Callable[[_Work, list[Finding]], str]]] = {
+    look.UNLOCKABLE: _free_locks,
     look.PARTED: _bring_journal_back,
     look.FILES: _mend_files,
     look.DEAD: _pause,

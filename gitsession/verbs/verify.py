@@ -22,8 +22,8 @@ from gitsession.store.salvage import salvage
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import entries_ahead, repository_of
 
-FILES, NEWER, DEAD, PARTED, LOCK, AHEAD, REF, RESTORE, EDIT, OBJECTS = (
-    "files", "newer", "owner-died", "deletion", "lock", "ref-ahead", "ref", "restore", "edit", "objects",
+FILES, NEWER, DEAD, PARTED, LOCK, AHEAD, REF, RESTORE, EDIT, OBJECTS, UNLOCKABLE = (
+    "files", "newer", "owner-died", "deletion", "lock", "ref-ahead", "ref", "restore", "edit", "objects", "unlockable",
 )  # fmt: skip
 BASE_NAME: Final = "the base"
 _SHOWN: Final = 5  # paths of one checkpoint that are named
@@ -46,7 +46,8 @@ class Finding:
 
 def verify(store: SessionStore, session_id: str) -> list[Finding]:
     """Everything that is wrong with a session; files first, because nothing else can be told without them."""
-    found = list(_files(store, session_id))
+    # Without its locks nothing can be done about the rest.
+    found = list(_locks(store, session_id)) or list(_files(store, session_id))
     if found:
         return found
     doc = store.read(session_id)
@@ -81,6 +82,17 @@ def sound(doc: Doc) -> str | None:
     indices = [checkpoint.index for checkpoint in session.checkpoints]
     gap = next((place for place, index in enumerate(indices) if place != index), None)
     return None if gap is None else f"has checkpoint {indices[gap]} where checkpoint {gap} belongs"
+
+
+def _locks(store: SessionStore, session_id: str) -> Iterator[Finding]:
+    for place in unlockable(store, session_id):
+        yield Finding(UNLOCKABLE, f"{place.name} is not a regular file, so that nobody can lock it", "move it away")
+
+
+def unlockable(store: SessionStore, session_id: str) -> list[Path]:
+    """What stands where the session's lock files belong, and is no file."""
+    places = (store.sessions_dir / f"{name}" for name in (f"{session_id}.lock", f"{session_id.lower()}.mutex"))
+    return [place for place in places if os.path.lexists(place) and not place.is_file()]
 
 
 def _files(store: SessionStore, session_id: str) -> Iterator[Finding]:

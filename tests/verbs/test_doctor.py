@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from support import GitRepo
 from gitsession.config import Settings
 from gitsession.errors import RepositoryError
 from gitsession.store.sessions import SessionStore
-from gitsession.verbs import surroundings
+from gitsession.verbs import doctor, surroundings
 from gitsession.verbs.checkpoint import repository_of
 from gitsession.verbs.delete import delete
 from gitsession.verbs.doctor import Checkup, checkup, relocate
@@ -81,6 +82,31 @@ def test_a_damaged_session_is_repaired(session: TestSession) -> None:
     (session.store.sessions_dir / "s1.json").write_bytes(b"{")
     healed(session, "files")
     assert len(session.records) == 1
+
+
+@pytest.mark.parametrize("status", ["paused", "completed"])
+def test_a_journal_that_cannot_be_read_is_told(session: TestSession, status: str) -> None:
+    with session.store.edit("s1") as draft:
+        draft.log("status", to="running")
+        draft.log("status", to=status)
+    past = time.time_ns() - 10**10
+    for path in session.store.sessions_dir.glob("s1.*"):
+        os.utime(path, ns=(past, past))
+    list(session.store.summaries())
+    journal = session.store.journal("s1").path
+    journal.unlink()
+    journal.mkdir()
+    healed(session, "files")
+
+
+def test_a_session_that_cannot_be_looked_at_is_told(session: TestSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_args: object, **_options: object) -> None:
+        raise RepositoryError("it cannot be read", hint="look there")
+
+    monkeypatch.setattr(doctor, "repair", failing)
+    found = look(session)
+    assert [finding.text for one in found.sessions for finding in one.left] == ["it cannot be read"]
+    assert not found.is_well
 
 
 def test_a_ref_without_a_session_is_rebuilt(session: TestSession) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from sessions import TestSession
-from support import GitRepo, start_cli
+from support import GitRepo, program, start_cli
 
 from gitsession.config import Settings
 from gitsession.errors import ConflictError, RefMoved, SessionBusy, SessionCorrupted, SessionNotFound
@@ -104,6 +105,78 @@ def test_a_damaged_session_file_is_written_anew_from_the_journal(session: TestSe
     assert "s1.json" in done.report.read_text()
     kept = [place.read_bytes() for place in (session.store.home / "reports" / "s1").glob("*s1.json")]
     assert kept == ([] if bad is None else [bad])
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, loop, os.mkfifo], ids=["directory", "loop", "pipe"])
+@pytest.mark.parametrize("ending", ["json", "journal", "json.tmp"])
+def test_what_stands_in_place_of_a_file_is_moved_aside(
+    session: TestSession, ending: str, make: Callable[[Path], None]
+) -> None:
+    before = session.doc
+    path = files(session)[ending]
+    path.unlink(missing_ok=True)
+    make(path)
+    if ending == "json.tmp":
+        cut(files(session)["json"])
+    done = mended(session)
+    if ending != "json.tmp":
+        assert [step.finding.text for step in done.steps] == [f"s1.{ending} is not a regular file"]
+    assert told(session.doc) == told(before)
+    kept = session.store.home / "reports" / "s1"
+    assert [os.path.lexists(place) and not place.is_file() for place in kept.glob(f"*-s1.{ending}")] == [True]
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_moved_aside(session: TestSession) -> None:
+    files(session)["json"].chmod(0)
+    rights = "-dac_override,-dac_read_search"  # what makes root read everything
+    bound = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}", program("pinable-agents")]
+    listed = subprocess.run([*bound, "session", "inspect", "s1"], capture_output=True, text=True)
+    assert listed.stderr.splitlines() == [
+        f"pinable-agents: cannot read {files(session)['json']}: Permission denied",
+        f"hint: make {files(session)['json']} readable",
+    ]
+    looked = subprocess.run([*bound, "doctor", "--fix"], capture_output=True, text=True, cwd=session.user.path)
+    assert looked.returncode == 0, looked.stderr
+    assert "s1.json cannot be read: Permission denied" in looked.stdout
+    assert len(session.records) == 2
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_a_line_that_is_missing_from_the_journal_is_told(session: TestSession, lost: int) -> None:
+    before = session.doc
+    path = files(session)["journal"]
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:lost], *lines[lost + 1 :]]))
+    done = mended(session)
+    assert [step.finding.text for step in done.steps] == [f"s1.journal lacks the entries {lost + 1} to {lost + 1}"]
+    assert told(session.doc) == told(before)
+    files(session)["json"].unlink()
+    mended(session)
+    assert told(session.doc) == told(before)
+
+
+@pytest.mark.parametrize("name", ["s1.lock", "s1.mutex"])
+def test_a_directory_in_place_of_a_lock_is_moved_away(session: TestSession, name: str) -> None:
+    place = session.store.sessions_dir / name
+    place.unlink(missing_ok=True)
+    place.mkdir()
+    done = mended(session)
+    assert [step.finding.kind for step in done.steps] == ["unlockable"]
+    with session.store.own("s1"), session.store.edit("s1") as draft:
+        draft.log("note")
+
+
+def test_text_that_is_no_unicode_is_damage(session: TestSession) -> None:
+    before = session.doc
+    path = files(session)["json"]
+    path.write_bytes(path.read_bytes().replace(b'"task": "task"', b'"task": "ta\\ud800sk"'))
+    mended(session)
+    assert told(session.doc) == told(before)
 
 
 def test_fragments_that_are_no_json_are_passed_over(session: TestSession) -> None:
