@@ -60,7 +60,9 @@ class CommandBackend(ProgramBackend):
                     hint="give a shorter --task or fewer --files",
                 )
             if "\0" in value:
-                raise UsageError(f"{name} cannot hold a NUL character")
+                raise UsageError(
+                    f"{name} cannot hold a NUL character", hint="say it without: --task TEXT, also to resume"
+                )
         if any("\n" in file for file in job.files):
             raise UsageError("PINABLE_FILES cannot list a name with a newline in it")
         _find_program(job)

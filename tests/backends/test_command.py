@@ -176,8 +176,9 @@ def test_no_program_is_a_usage_error(tmp_path: Path, command: tuple[str, ...]) -
     ],
 )
 def test_what_the_environment_cannot_carry_is_refused(tmp_path: Path, facts: dict[str, object], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=message) as refused:
         quick_backend().validate(command_job(tmp_path, "echo", **facts))
+    assert ("--task" in (refused.value.hint or "")) is ("task" in facts)
 
 
 def test_the_largest_task_that_is_accepted_arrives(tmp_path: Path) -> None:
