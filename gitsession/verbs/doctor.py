@@ -54,7 +54,7 @@ def checkup(store: SessionStore, settings: Settings, here: Path, *, fix: bool = 
     Completed sessions are only read; the repository is compared with all others.
     """
     around = list(_around(store, here, fix))
-    if any(step.finding.kind == surroundings.GIT for step in around):
+    if any(step.finding.kind in (surroundings.GIT, surroundings.CLOSED) for step in around):
         return Checkup(fix, tuple(around), (), 0)
     rebuilt, sessions = [], []
     for repo in surroundings.repositories(store, here):
@@ -147,6 +147,10 @@ def _around(store: SessionStore, here: Path, fix: bool) -> Iterator[Step]:
         return
     for finding, place in zip(surroundings.permissions(store), surroundings.loose(store), strict=True):
         yield _step(finding, fix, partial(_close, place))
+    closed = list(surroundings.closed(store))
+    yield from (Step(finding, None) for finding in closed)
+    if closed:
+        return
     for finding, place in zip(surroundings.leftovers(store), surroundings.stale(store), strict=True):
         yield _step(finding, fix, partial(_put_aside, store, place))
     for repo in surroundings.repositories(store, here):
@@ -177,8 +181,9 @@ def _step(finding: Finding, fix: bool, act: Callable[[], str]) -> Step:
 
 def _close(place: Path) -> str:
     with explained("change the permissions of", place):
-        place.chmod(stat.S_IMODE(place.stat().st_mode) & ~0o077)
-    return "took them away"
+        mode = place.stat().st_mode
+        place.chmod(stat.S_IMODE(surroundings.private(mode)))
+    return "took them away" if mode & 0o077 else "gave them back"
 
 
 def _put_aside(store: SessionStore, place: Path) -> str:

@@ -23,8 +23,8 @@ from gitsession.store.files import TEMPORARY
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.verify import Finding
 
-GIT, MODE, LEFTOVER, PUBLISHED, ORPHAN, UNDROPPED = (
-    "git", "permissions", "leftover", "published", "orphan", "undropped",
+GIT, MODE, CLOSED, LEFTOVER, PUBLISHED, ORPHAN, UNDROPPED = (
+    "git", "permissions", "closed", "leftover", "published", "orphan", "undropped",
 )  # fmt: skip
 _LEAST_GIT: Final = (2, 31)
 _HIDDEN: Final = "refs/pinable"
@@ -42,20 +42,39 @@ def git_program() -> Iterator[Finding]:
 
 
 def permissions(store: SessionStore) -> Iterator[Finding]:
-    """Directories and files of the home that others may read or write."""
+    """Directories and files of the home that others may use, or their owner may not."""
     if os.name == "nt":
         return
     for place in loose(store):
         mode = stat.S_IMODE(place.stat().st_mode)
-        yield Finding(MODE, f"{place} can be used by others (mode {mode:04o})", "take their permissions away")
+        if mode & 0o077:
+            yield Finding(MODE, f"{place} can be used by others (mode {mode:04o})", "take their permissions away")
+        else:
+            yield Finding(MODE, f"{place} cannot be used by its owner (mode {mode:04o})", "give the permissions back")
 
 
 def loose(store: SessionStore) -> list[Path]:
     """Those places: the home, its directories, and what is directly in them."""
     places = [store.home] if store.home.is_dir() else []
     for directory in sorted(store.home.glob("*/")) if places else []:
-        places += [directory, *sorted(path for path in directory.iterdir() if path.is_file())]
-    return [place for place in places if not place.is_symlink() and place.stat().st_mode & 0o077]
+        places.append(directory)
+        with suppress(PermissionError):
+            places += sorted(path for path in directory.iterdir() if path.is_file())
+    return [place for place in places if not place.is_symlink() and private(mode := place.stat().st_mode) != mode]
+
+
+def private(mode: int) -> int:
+    """The mode, of a directory or a file, with nothing for others, and for its owner what is needed to read it."""
+    return mode & ~0o077 | (stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR)
+
+
+def closed(store: SessionStore) -> Iterator[Finding]:
+    """The directory of the sessions cannot be read, so that nothing can be said of them."""
+    place = store.sessions_dir
+    if place.exists() and not os.access(place, os.R_OK | os.X_OK):
+        yield Finding(
+            CLOSED, f"{place} cannot be read: no session was looked at", hint="see whose it is, and its permissions"
+        )
 
 
 def leftovers(store: SessionStore) -> Iterator[Finding]:

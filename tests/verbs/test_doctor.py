@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from sessions import TestSession
-from support import GitRepo
+from support import GitRepo, program
 
 from gitsession.config import Settings
 from gitsession.errors import RepositoryError
@@ -64,6 +64,37 @@ def test_a_home_that_others_can_read_is_closed(session: TestSession) -> None:
     healed(session, "permissions", "permissions")
     assert session.store.home.stat().st_mode & 0o777 == 0o700
     assert (session.store.sessions_dir / "s1.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_its_owner_cannot_use_is_opened(session: TestSession) -> None:
+    session.store.sessions_dir.chmod(0)
+    done = healed(session, "permissions")
+    assert [step.done for step in done.around] == ["gave them back"]
+    assert session.store.sessions_dir.stat().st_mode & 0o777 == 0o700
+    (session.store.sessions_dir / "s1.json").chmod(0o200)
+    healed(session, "permissions")
+    assert session.store.read("s1")["id"] == "s1"
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="root reads everything")
+def test_sessions_that_may_not_be_read_are_told(session: TestSession) -> None:
+    sessions = session.store.sessions_dir
+    rights = "-dac_override,-dac_read_search"  # what makes root read everything
+    bound = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}", program("pinable-agents"), "doctor"]
+    for mode in (0, 0o400):
+        sessions.chmod(mode)
+        looked = subprocess.run(bound, capture_output=True, text=True, cwd=session.user.path)
+        assert (looked.returncode, looked.stderr) == (1, "")
+        assert looked.stdout.splitlines() == [
+            f"{sessions} cannot be used by its owner (mode {mode:04o})",
+            "  would give the permissions back",
+            f"{sessions} cannot be read: no session was looked at",
+            "  see whose it is, and its permissions",
+            "Found 2 things to look at; --fix does what is said above",
+        ]
+        mended = subprocess.run([*bound, "--fix"], capture_output=True, text=True, cwd=session.user.path)
+        assert (mended.returncode, mended.stderr) == (0, "")
+        assert mended.stdout.splitlines()[-1] == "All is well now"
 
 
 def test_a_temporary_file_is_put_aside_but_not_one_that_a_repair_may_need(session: TestSession) -> None:
