@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gitsession.paths import decode, encode
+from gitsession.paths import decode, encode, name_of, place_of
 
 # Arbitrary bytes, and bytes of the kind where an encoding could go wrong: quotes, backslashes, digits, broken UTF-8.
 tricky = st.lists(
@@ -54,3 +57,10 @@ def test_only_what_is_not_utf8_or_begins_with_a_quote_is_quoted(path: bytes, tex
 
 def test_decode_reads_all_that_git_quotes() -> None:
     assert decode(r'"\a\b\t\n\v\f\r\"\\\303\251"') == b'\a\b\t\n\v\f\r"\\\xc3\xa9'
+
+
+def test_places_have_names_that_lead_back() -> None:
+    for place in (Path("/a/b c"), Path(os.fsdecode(b"/a/\xff")), Path("/é")):
+        assert place_of(name_of(place)) == place
+    assert name_of(Path(os.fsdecode(b"/a/\xff"))) == '"/a/\\377"'
+    assert name_of(Path("/é")) == "/é"

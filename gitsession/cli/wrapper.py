@@ -135,9 +135,10 @@ def given_session(store: SessionStore, text: str | None, start: Path) -> str | N
     if text != "latest":
         return text
     from gitsession.git.repo import Repo
+    from gitsession.paths import name_of
 
     try:
-        worktree = str(Repo.discover(start).worktree)
+        worktree = name_of(Repo.discover(start).worktree)
     except RepositoryError:
         return store.resolve(text)
     of_here = (one for one in store.summaries() if one.created_at and one.worktree == worktree)

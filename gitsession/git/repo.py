@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gitsession.errors import BareRepository, GitFailed, NotARepository, RepositoryError, UnsupportedRepository
+from gitsession.paths import encode
 from gitsession.secrets import KEYS
 
 if TYPE_CHECKING:
@@ -83,7 +84,10 @@ def lock_taken(failure: GitFailed) -> bool:
 
 
 class Head(NamedTuple):
-    """Where HEAD is: ``oid`` is None before the first commit, ``branch`` (short name) is None when detached."""
+    """Where HEAD is: ``oid`` is None before the first commit, ``branch`` is None when detached.
+
+    That is the short name, as ``paths.encode`` writes it.
+    """
 
     oid: str | None
     branch: str | None
@@ -227,8 +231,8 @@ class Repo:
             self.start("symbolic-ref", "--quiet", "HEAD") as ref,
         ):
             oid = commit.finish(ok=(0, 1)).strip().decode()
-            target = os.fsdecode(ref.finish(ok=(0, 1)).rstrip(b"\n"))
-        return Head(oid or None, target.removeprefix("refs/heads/") or None)
+            target = ref.finish(ok=(0, 1)).rstrip(b"\n").removeprefix(b"refs/heads/")
+        return Head(oid or None, encode(target) if target else None)
 
     def head_oid(self) -> str | None:
         """Only the commit that HEAD is at, without starting a git where libgit2 can tell."""

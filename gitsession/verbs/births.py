@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from gitsession import __version__, lifecycle, paths
+from gitsession import __version__, lifecycle
 from gitsession.clock import timestamp
-from gitsession.errors import RepositoryError
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc
+from gitsession.paths import name_of
 from gitsession.tasks import task_hash
 
 
@@ -38,7 +37,7 @@ def new_record(
     metadata = {
         "git_branch": head.branch,
         "git_commit": head.oid[:7] if head.oid else None,
-        "working_dir": _text(start.resolve()),
+        "working_dir": name_of(start.resolve()),
         "os": platform.system().lower(),
         "wrapper_version": __version__,
         "task_hash": hashed,
@@ -65,12 +64,7 @@ def new_record(
         "context": {"conversation_history": [], "accumulated_changes": [], "working_branch": head.branch},
         "cost": {"total_tokens": 0, "estimated_cost_usd": None},
         "metadata": metadata,
-        "repository": {
-            "worktree": _text(repo.worktree),
-            "git_dir": _text(repo.git_dir),
-            "common_dir": _text(repo.common_dir),
-            "object_format": repo.object_format,
-        },
+        "repository": described(repo),
         "base": None,
         "command": list(command) or None,
         "priority": priority,
@@ -79,14 +73,11 @@ def new_record(
     }
 
 
-def _text(place: Path) -> str:
-    """A place as a record can hold it."""
-    text = str(place)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise RepositoryError(
-            f"the path {paths.encode(os.fsencode(place))} is not UTF-8, and a session's record can hold no other",
-            hint="rename that directory",
-        ) from None
-    return text
+def described(repo: Repo) -> Doc:
+    """How a record names its repository."""
+    return {
+        "worktree": name_of(repo.worktree),
+        "git_dir": name_of(repo.git_dir),
+        "common_dir": name_of(repo.common_dir),
+        "object_format": repo.object_format,
+    }

@@ -275,7 +275,7 @@ def refuse_store_inside(home: Path, repo: Repo) -> None:
 def repository_of(doc: Doc) -> Repo:
     """The session's repository, found where it was; ``RepositoryError`` when it is not there any more."""
     known: Doc = doc.get("repository") or {}
-    worktree = Path(known.get("worktree") or doc["metadata"]["working_dir"])
+    worktree = paths.place_of(known.get("worktree") or doc["metadata"]["working_dir"])
     if not worktree.is_dir():
         raise RepositoryError(
             f"the session's worktree {worktree} is not there",
@@ -285,7 +285,8 @@ def repository_of(doc: Doc) -> Repo:
         repo = Repo.discover(worktree)
     except NotARepository as error:
         raise NotARepository(str(error), hint=_MOVED) from error
-    if known and (str(repo.worktree) != known["worktree"] or str(repo.common_dir) != known["common_dir"]):
+    here = tuple(map(paths.name_of, (repo.worktree, repo.common_dir)))
+    if known and here != (known["worktree"], known["common_dir"]):
         raise RepositoryError(
             f"{worktree} belongs to the repository {repo.common_dir} now; the session's was {known['common_dir']}",
             hint=_MOVED,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from gitsession.backends.base import Backend, Native
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc, newest
+from gitsession.paths import name_of, place_of
 from gitsession.verbs.handover import SESSION_LIMIT, parts
 
 _LISTED: Final = 100
@@ -39,7 +39,7 @@ def recorded(agent: str, native: Native) -> Doc:
         "id": native.id,
         "version": native.version,
         "model": native.model,
-        "directory": str(native.directory),
+        "directory": name_of(native.directory),
         "transcript": native.transcript,
         "counted": native.counted,
     }
@@ -100,7 +100,7 @@ def _native(doc: Doc, place: Doc, repo: Repo) -> Native | None:
     )
     if known is None or not _ID.fullmatch(str(known["id"])):
         return None
-    directory = Path(known.get("directory") or repo.worktree)
+    directory = place_of(known["directory"]) if known.get("directory") else repo.worktree
     # A record can come from elsewhere: an agent is not started where its author wants it.
     if not directory.is_dir() or not directory.resolve().is_relative_to(repo.worktree.resolve()):
         return None

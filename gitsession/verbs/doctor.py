@@ -22,6 +22,7 @@ from gitsession.store.reports import Reports
 from gitsession.store.sessions import SessionStore
 from gitsession.store.summaries import Summary
 from gitsession.verbs import surroundings
+from gitsession.verbs.births import described
 from gitsession.verbs.checkpoint import repository_of
 from gitsession.verbs.repair import Repair, Step, repair
 from gitsession.verbs.verify import Finding, newest_commit
@@ -111,16 +112,6 @@ def relocate(store: SessionStore, place: Path) -> list[str]:
                 draft.log("settings", values={"repository": described(repo)})
             moved.append(summary.id)
     return moved
-
-
-def described(repo: Repo) -> Doc:
-    """How a record names its repository."""
-    return {
-        "worktree": str(repo.worktree),
-        "git_dir": str(repo.git_dir),
-        "common_dir": str(repo.common_dir),
-        "object_format": repo.object_format,
-    }
 
 
 def _has_lost_its_repository(doc: Doc) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 
 from gitsession.errors import GitSessionError
 from gitsession.git.repo import OBJECT_LINE, Argument, Repo, Running
+from gitsession.paths import place_of
 from gitsession.store import natives
 from gitsession.store.files import private_dir, write_atomic
 
@@ -48,11 +49,11 @@ class Plain(Repo):
     def known(cls, place: Any) -> Self | None:
         """The repository that a session's record names, if it is plainly there: then git need not be asked."""
         try:
-            worktree, git_dir, common_dir = (Path(place[key]) for key in ("worktree", "git_dir", "common_dir"))
+            worktree, git_dir, common_dir = (place_of(place[key]) for key in ("worktree", "git_dir", "common_dir"))
             is_there = git_dir == common_dir == worktree / ".git" and (git_dir / "HEAD").is_file()
             if is_there and not (git_dir / "reftable").exists():
                 return cls(worktree, git_dir, common_dir, place["object_format"], "files")
-        except (LookupError, TypeError, OSError, ValueError):
+        except (LookupError, TypeError, AttributeError, OSError, ValueError):
             pass
         return None
 

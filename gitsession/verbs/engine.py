@@ -23,6 +23,7 @@ from gitsession.git import trees
 from gitsession.lifecycle import Doc
 from gitsession.secrets import without_secrets
 from gitsession.store import natives
+from gitsession.unicode import escaped
 from gitsession.verbs import events
 from gitsession.verbs.checkpoint import Recorder, status_of
 from gitsession.verbs.continuation import recorded
@@ -336,7 +337,9 @@ class Engine:
                     draft.log("phase", phase=self._phase, done=True)
                 draft.log("status", to=lifecycle.COMPLETED, ended_at=precise(), **self._last_words())
             else:
-                draft.log("status", to=lifecycle.PAUSED, reason=stop.reason, ended_at=precise(), **self._last_words())
+                draft.log(
+                    "status", to=lifecycle.PAUSED, reason=escaped(stop.reason), ended_at=precise(), **self._last_words()
+                )
             outcome = self._outcome(draft.doc, stop)
         self._tell(events.Ended(outcome))
         return outcome

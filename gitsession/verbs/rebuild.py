@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 from gitsession import lifecycle
 from gitsession.clock import timestamp
@@ -16,11 +15,13 @@ from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 from gitsession.lifecycle import Doc
 from gitsession.model import Session
+from gitsession.paths import name_of, place_of
 from gitsession.store.record import read_bytes
 from gitsession.store.salvage import fragments
 from gitsession.store.sessions import SessionStore
 from gitsession.tasks import task_hash
 from gitsession.unicode import escaped
+from gitsession.verbs.births import described
 from gitsession.verbs.checkpoint import KEPT_IN_GIT, entries_ahead
 from gitsession.verbs.offered import offered
 
@@ -57,7 +58,7 @@ def _from_ledger(ledger: Ledger, cut: Doc) -> Doc:
     known: Doc = escaped({name: value for name in KEPT_IN_GIT if (value := told.get(name, cut.get(name))) is not None})
     task = known.setdefault("task", _UNKNOWN_TASK)
     now = timestamp()
-    metadata = {"working_dir": str(repo.worktree), "os": "unknown", "wrapper_version": "unknown"}
+    metadata = {"working_dir": name_of(repo.worktree), "os": "unknown", "wrapper_version": "unknown"}
     session = Session.model_validate(
         {
             "backend": "command",
@@ -68,12 +69,7 @@ def _from_ledger(ledger: Ledger, cut: Doc) -> Doc:
             "status": lifecycle.COMPLETED if cut.get("status") == lifecycle.COMPLETED else lifecycle.PAUSED,
             "updated_at": cut.get("updated_at") or now,
             "metadata": metadata | known.get("metadata", {}),
-            "repository": {
-                "worktree": str(repo.worktree),
-                "git_dir": str(repo.git_dir),
-                "common_dir": str(repo.common_dir),
-                "object_format": repo.object_format,
-            },
+            "repository": described(repo),
             "context": {"working_branch": (known.get("metadata") or {}).get("git_branch")},
             "current_phase": cut.get("current_phase"),
             "pause_reason": "rebuilt from its checkpoints after its files were lost",
@@ -113,10 +109,10 @@ def _bytes(store: SessionStore, session_id: str) -> Iterator[bytes]:
 
 def _places(store: SessionStore, session_id: str, here: Path) -> Iterator[Path]:
     """Where the session's repository may be, each once: where its damaged files say, here, where other sessions are."""
-    seen: set[str] = set()
+    seen: set[Path] = set()
 
-    def new(place: str) -> bool:
-        fresh = place not in seen and Path(place).is_dir()
+    def new(place: Path) -> bool:
+        fresh = place not in seen and place.is_dir()
         seen.add(place)
         return fresh
 
@@ -125,12 +121,11 @@ def _places(store: SessionStore, session_id: str, here: Path) -> Iterator[Path]:
     for data in _bytes(store, session_id):
         for match in _WORKTREE.finditer(data):
             with suppress(ValueError):
-                place: Any = json.loads(match[1])
-                if new(place):
-                    yield Path(place)
-    if new(str(here)):
+                if new(place := place_of(json.loads(match[1]))):
+                    yield place
+    if new(here):
         yield here
     with suppress(GitSessionError):
         for summary in store.summaries():
-            if summary.worktree and new(summary.worktree):
-                yield Path(summary.worktree)
+            if summary.worktree and new(place := place_of(summary.worktree)):
+                yield place

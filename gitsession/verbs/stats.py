@@ -12,6 +12,7 @@ from typing import Final
 from gitsession import lifecycle
 from gitsession.errors import GitFailed, RepositoryError
 from gitsession.git.repo import Repo
+from gitsession.paths import place_of
 from gitsession.store.index import look
 from gitsession.store.sessions import SessionStore
 from gitsession.store.summaries import Summary
@@ -114,7 +115,7 @@ def _in_git(summaries: Iterable[Summary]) -> tuple[int, int]:
 
     They are asked all at once.
     """
-    places = {one.repository: Path(one.worktree) for one in summaries if one.repository and one.worktree}
+    places = {one.repository: place_of(one.worktree) for one in summaries if one.repository and one.worktree}
     repos = []
     for place in places.values():
         with suppress(RepositoryError):

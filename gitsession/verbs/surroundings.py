@@ -18,6 +18,7 @@ from gitsession.errors import GitSessionError, RepositoryError
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo, version
+from gitsession.paths import place_of
 from gitsession.store import trash
 from gitsession.store.files import TEMPORARY
 from gitsession.store.sessions import SessionStore
@@ -98,10 +99,10 @@ def stale(store: SessionStore) -> list[Path]:
 def repositories(store: SessionStore, here: Path) -> list[Repo]:
     """The repositories of all sessions that are there, and the one here, each once."""
     found: dict[Path, Repo] = {}
-    places = [str(here), *(summary.worktree for summary in store.summaries() if summary.worktree)]
+    places = [here, *(place_of(summary.worktree) for summary in store.summaries() if summary.worktree)]
     for place in dict.fromkeys(places):
         with suppress(RepositoryError):
-            repo = Repo.discover(Path(place))
+            repo = Repo.discover(place)
             found.setdefault(repo.worktree, repo)
     return list(found.values())
 

@@ -18,6 +18,7 @@ from gitsession.agentevents import BEFORE, OPENCODE, PROMPT, START, TOOL
 from gitsession.errors import BadSessionId, BareRepository, NotARepository, StoreError
 from gitsession.git.repo import Repo
 from gitsession.ids import new_session_id
+from gitsession.paths import name_of
 from gitsession.store import natives
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import refuse_store_inside
@@ -126,7 +127,7 @@ def _begins_elsewhere(store: SessionStore, event: Event, session_id: str) -> boo
     repo = _repository(store, event)
     with suppress(StoreError):
         known = store.read(session_id).get("repository") or {}
-        return repo is not None and known.get("worktree") != str(repo.worktree)
+        return repo is not None and known.get("worktree") != name_of(repo.worktree)
     return False
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from support import GitRepo, run_cli, start_cli
 
+from gitsession.store.sessions import SessionStore
+
 AGENT = """\
 #!/bin/sh
 if [ -z "$PINABLE_RESUME" ]; then
@@ -204,3 +206,31 @@ def test_markdown_is_the_report_and_nothing_else(repo: GitRepo) -> None:
     assert "\nhello" not in done.stdout
     assert done.stderr.splitlines()[0].startswith("Session created: ")
     assert "hello" in done.stderr.splitlines()
+
+
+def test_a_repository_and_a_branch_whose_names_are_no_utf8(tmp_path: Path) -> None:
+    repo = GitRepo.init(tmp_path / os.fsdecode(b"r\xff"))
+    repo.write("one.txt", "one\n")
+    repo.commit()
+    repo.git("branch", "-m", b"b\xe9")
+    done = run_cli(*RUN, "--session-id", "work", "--", "sh", "-c", "echo two > two.txt; exit 1", cwd=repo.path)
+    assert done.returncode == 3, done.stderr
+    doc = SessionStore().read("work")
+    place = os.fsdecode(str(tmp_path / "r").encode() + b"\xff")
+    assert doc["repository"]["worktree"] == doc["metadata"]["working_dir"] == f'"{tmp_path}/r\\377"'
+    assert (doc["metadata"]["git_branch"], doc["runs"][0]["branch"]) == ('"b\\351"', '"b\\351"')
+    listed = run_cli("pinable-agents", "session", "list", "--repo", place, "--json")
+    assert [one["id"] for one in json.loads(listed.stdout)] == ["work"]
+    assert run_cli("pinable-agents", "session", "checkpoint", "work").returncode == 0
+    repo.at("two.txt").unlink()
+    back = run_cli("pinable-agents", "session", "restore", "work", "1", "--force", "--yes", cwd=repo.path)
+    assert (back.returncode, repo.at("two.txt").read_text()) == (0, "two\n"), back.stderr
+    again = run_cli("codeagent-wrapper", "--session-id", "latest", "--", "true", cwd=repo.path)
+    assert again.returncode == 0, again.stderr
+    assert "the branch is" not in again.stderr
+    for path in SessionStore().sessions_dir.glob("work.*"):
+        path.unlink()
+    fixed = run_cli("pinable-agents", "doctor", "--fix", cwd=repo.path)
+    assert fixed.returncode == 0, fixed.stdout
+    assert SessionStore().read("work")["repository"] == doc["repository"]
+    assert "repository" in run_cli("pinable-agents", "session", "stats").stdout

@@ -140,10 +140,12 @@ def test_a_file_that_may_not_be_read_is_moved_aside(session: TestSession) -> Non
         f"pinable-agents: cannot read {files(session)['json']}: Permission denied",
         f"hint: make {files(session)['json']} readable",
     ]
-    looked = subprocess.run([*bound, "doctor", "--fix"], capture_output=True, text=True, cwd=session.user.path)
-    assert looked.returncode == 0, looked.stderr
-    assert "s1.json cannot be read: Permission denied" in looked.stdout
+    done = subprocess.run([*bound, "session", "recover", "s1"], capture_output=True, text=True, cwd=session.user.path)
+    assert "s1.json cannot be read: Permission denied" in done.stderr
+    assert "wrote it anew from the journal" in done.stderr
     assert len(session.records) == 2
+    [kept] = (session.store.home / "reports" / "s1").glob("*-s1.json")
+    assert kept.stat().st_mode & 0o777 == 0
 
 
 @pytest.mark.parametrize("lost", [0, 1, 3])

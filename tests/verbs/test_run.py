@@ -208,6 +208,14 @@ def test_a_stop_checkpoints_and_pauses(desk: Desk) -> None:
     assert [(c.trigger, c.files_changed) for c in desk.store.load("s").checkpoints] == [("pause", ["half.txt"])]
 
 
+def test_a_reason_that_is_no_unicode_is_recorded_escaped(desk: Desk) -> None:
+    """It may quote a path."""
+    runner = desk.runner("sleep 60", task="t", session_id="s")
+    runner.request_stop("no such file: caf\udce9")
+    assert runner.run().status == "paused"
+    assert desk.store.load("s").pause_reason == "no such file: caf\\udce9"
+
+
 def test_an_agent_that_ignores_signals_is_killed_in_the_end(desk: Desk) -> None:
     runner = desk.runner("trap '' INT TERM; echo ready; while :; do sleep 0.1; done", task="t", session_id="s")
     thread = threading.Thread(target=runner.run)

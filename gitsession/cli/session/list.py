@@ -94,11 +94,12 @@ def _in_repository(place: Path) -> Callable[[Summary], bool]:
     """Whether a session is of the repository at ``place``, in whichever of its worktrees; it need not be there now."""
     from gitsession.errors import RepositoryError
     from gitsession.git.repo import Repo
+    from gitsession.paths import name_of
 
     try:
-        common_dir = str(Repo.discover(place).common_dir)
+        common_dir = name_of(Repo.discover(place).common_dir)
     except RepositoryError:
-        worktree = str(here() / place)
+        worktree = name_of(here() / place)
         return lambda one: one.worktree == worktree
     return lambda one: one.repository == common_dir
 
