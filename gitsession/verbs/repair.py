@@ -12,16 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gitsession import paths
 from gitsession.backends.processes import end_survivors
 from gitsession.clock import timestamp
-from gitsession.config import Settings
+from gitsession.config import Settings, in_repository
 from gitsession.errors import GitSessionError, RefMoved, RepositoryError, SessionNotFound, StoreError
-from gitsession.git.check import lost
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
-from gitsession.git.trees import LINK
-from gitsession.git.worktree import Obstructed, Worktree
 from gitsession.lifecycle import Doc
 from gitsession.store import trash
 from gitsession.store.mend import keep_aside, make_way, mend
@@ -33,6 +29,7 @@ from gitsession.verbs.checkpoint import Recorder, repository_of
 from gitsession.verbs.deaths import bury
 from gitsession.verbs.edits import Edits
 from gitsession.verbs.rebuild import complete, rebuild
+from gitsession.verbs.restock import store_again
 from gitsession.verbs.restore import finish_interrupted
 from gitsession.verbs.verify import Finding, newest_commit, sound, verify
 
@@ -224,30 +221,12 @@ def _put_back(ledger: Ledger, doc: Doc) -> str:
     return f"put {ledger.ref} back to {commit}" + (f"; what stood there is in {broken}" if broken else "")
 
 
-def _store_again(ledger: Ledger, doc: Doc) -> str:
-    """Lost blobs whose bytes the working tree still has are stored again."""
-    wanted: dict[bytes, set[str]] = {}
-    for record in [doc["base"], *doc["checkpoints"]]:
-        for path, oid in lost(ledger.repo, ledger.objects, record["tree"]):
-            wanted.setdefault(path, set()).add(oid)
-    with Worktree(ledger.repo.worktree, "repair", object_format=ledger.repo.object_format) as worktree:
-        again = [path for path, oids in wanted.items() if path and _add(ledger.objects, worktree, path, oids)]
-    ledger.objects.flush()
-    if not again:
-        raise RepositoryError("the working tree has none of them as they were")
-    return f"stored {', '.join(map(paths.encode, again[:5]))}{' …' if len(again) > 5 else ''} again"
-
-
-def _add(objects: Objects, worktree: Worktree, path: bytes, wanted: set[str]) -> bool:
-    """Store what stands at ``path`` if it is one of the ``wanted`` blobs; whether it was."""
-    try:
-        found = worktree.look(path)
-        if found is None or worktree.blob_id(path, found) not in wanted:
-            return False
-        data = worktree.target(path) if found.mode == LINK else worktree.read(path)[0]
-    except (OSError, Obstructed):
-        return False
-    return objects.add("blob", data) in wanted
+def _store_again(work: _Work, _findings: list[Finding]) -> str:
+    with work.store.edit(work.session_id) as draft:
+        repo = repository_of(draft.doc)
+        with closing(Objects(repo)) as objects:
+            settings = in_repository(work.settings, repo.worktree)
+            return store_again(Ledger(repo, objects, work.session_id), draft.doc, settings)
 
 
 def _recorder(work: _Work) -> closing[Recorder]:
@@ -269,7 +248,7 @@ _REMEDIES: Final[dict[str, Callable[[_Work, list[Finding]], str]]] = {
     look.LOCK: _in_ledger(_break_locks),
     look.REF: _in_ledger(_put_back),
     look.AHEAD: _adopt,
-    look.OBJECTS: _in_ledger(_store_again),
+    look.OBJECTS: _store_again,
     look.RESTORE: _finish_restore,
     look.EDIT: _finish_edit,
 }

@@ -184,7 +184,7 @@ def _commits(ledger: Ledger, doc: Doc) -> Iterator[Finding]:
             more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
             yield Finding(
                 OBJECTS, f"the repository has lost files of {name}: {named}{more}",
-                "store again what the working tree still has",
+                "store again what the working tree, an index or another checkpoint still has",
                 "fetch them from a clone, if there is one; 'git fsck' says more",
             )  # fmt: skip
 

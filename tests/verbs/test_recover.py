@@ -414,7 +414,7 @@ def test_a_lost_file_that_the_working_tree_has_not_either_is_told(session: TestS
     session.user.write("two.txt", "other\n")
     done = repair(session.store, "s1", SETTINGS, session.user.path)
     assert [finding.kind for finding in done.left] == ["objects"]
-    assert done.steps[0].failure == "the working tree has none of them as they were"
+    assert done.steps[0].failure == "nothing here has any of them as they were"
 
 
 @pytest.mark.parametrize("what", ["fifo", "linked parent"])
@@ -438,7 +438,7 @@ def test_a_lost_file_is_not_looked_for_where_it_cannot_be(session: TestSession, 
     assert ender.is_alive(), "it waited for somebody to write"
     ender.cancel()
     os.close(reader)
-    assert done.steps[0].failure == "the working tree has none of them as they were"
+    assert done.steps[0].failure == "nothing here has any of them as they were"
 
 
 def test_the_absence_of_files_is_explained(session: TestSession) -> None:
