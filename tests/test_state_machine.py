@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -229,8 +229,10 @@ class Machine(RuleBasedStateMachine):
             assert not {path for path in stray if path in now.empty and path in known.empty}
         assert target.empty <= self.directories()
         if report.checkpoint is not None:
-            # What was restored is followed from then on, as what was captured is.
-            restored = self.copy(now.files | target.files)
+            # What was restored is followed from then on, as what was captured is; not what is no longer ignored now.
+            followed = now.files | target.files
+            there = self.copy(followed)
+            restored = replace(there, files={path: item for path, item in there.files.items() if path in followed})
             self.copies += [now] * (report.checkpoint - len(self.copies)) + [restored]
             assert len(self.copies) == report.checkpoint + 1
 

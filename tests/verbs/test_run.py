@@ -344,18 +344,6 @@ def test_a_home_directory_that_is_a_repository_is_refused(desk: Desk, seal: Path
     refuse(desk, RepositoryError, seal)
 
 
-@pytest.mark.parametrize("place", ["repository", "directory in it"])
-def test_a_path_that_no_record_can_hold_is_refused_in_words(desk: Desk, tmp_path: Path, place: str) -> None:
-    odd = (tmp_path if place == "repository" else desk.repo.path) / os.fsdecode(b"odd \xff")
-    odd.mkdir()
-    if place == "repository":
-        GitRepo.init(odd)
-    with pytest.raises(RepositoryError, match=r'odd \\377" is not UTF-8') as refused:
-        Runner(desk.store, RunRequest(odd, command=("true",), task="t"), desk.told.append, SETTINGS).run()
-    assert refused.value.hint == "rename that directory"
-    assert desk.store.ids() == []
-
-
 def test_a_worktree_that_became_another_repository_is_refused(desk: Desk, tmp_path: Path) -> None:
     desk.run("exit 1", task="t", session_id="s")
     desk.repo.path.rename(tmp_path / "moved")
