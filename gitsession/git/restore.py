@@ -47,8 +47,9 @@ class Applied:
 def obstacles(plan: Plan, worktree: Worktree) -> tuple[list[bytes], list[tuple[bytes, str]]]:
     """What no scan sees and the plan would need gone: looked for before anything is touched.
 
-    First files with bytes that no state knows (ignored ones) at a path to be written: they can be recorded, and then
-    replaced.  Then what can only be left alone, with the reason: the restore has to be refused.
+    First files that no state knows (ignored ones) at a path to be written: they can be recorded, and then replaced.
+    One that is right already counts, too: an undo would take it for the restore's work.  Then what can only be left
+    alone, with the reason: the restore has to be refused.
     """
     leaving = {step.path for step in plan.steps if step.new is None}
     unrecorded: list[bytes] = []
@@ -69,7 +70,7 @@ def obstacles(plan: Plan, worktree: Worktree) -> tuple[list[bytes], list[tuple[b
             blocked += [(path, f"is in the way of the file {paths.encode(step.path)}") for path in inside[:10]]
         elif found.mode == OTHER:
             blocked.append((step.path, "is neither a file nor a link"))
-        elif worktree.blob_id(step.path, found) != exact_entry(step.new).oid:
+        else:
             unrecorded.append(step.path)
     return unrecorded, blocked
 

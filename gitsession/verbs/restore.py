@@ -303,10 +303,10 @@ class _Restorer:
         self._refuse_unknown(request, (captured.tree, target["tree"]), plan)
         self._refuse_missing(plan, target)
         unrecorded, blocked = obstacles(plan, worktree)
-        if unrecorded and request.force:
-            captured = self._also(captured, known, unrecorded)
+        if unrecorded:
+            captured = self._also(captured, unrecorded)
             plan = planned(captured)
-            unrecorded, blocked = obstacles(plan, worktree)
+            _, blocked = obstacles(plan, worktree)
         blocked += plan.blocked
         if blocked:
             raise DriftError(
@@ -314,7 +314,8 @@ class _Restorer:
                 [path for path, _ in blocked],
                 hint="move what is in the way, or leave it out with --path",
             )
-        drift = [*plan.drift, *((path, "ignored, and no checkpoint holds it") for path in unrecorded)]
+        ignored = dict.fromkeys(unrecorded, "ignored, and no checkpoint holds it")
+        drift = [(path, ignored.get(path, reason)) for path, reason in plan.drift]
         if drift:
             raise DriftError(
                 f"{_count(len(drift), 'file')} would be overwritten that no checkpoint holds: {_some(drift)}",
@@ -323,7 +324,7 @@ class _Restorer:
             )
         return plan, captured
 
-    def _also(self, captured: Captured, known: Doc, unrecorded: Sequence[bytes]) -> Captured:
+    def _also(self, captured: Captured, unrecorded: Sequence[bytes]) -> Captured:
         """``captured`` with paths that its scan passed over."""
         more = capture(
             self.repo,
@@ -334,9 +335,13 @@ class _Restorer:
             previous_raw=captured.raw,
             previous_empty=captured.empty_dirs,
         )
-        changes = trees.diff(self._recorder.objects, known["tree"], more.tree)
         return replace(
-            captured, tree=more.tree, raw=more.raw, changes=changes, skipped=[*captured.skipped, *more.skipped]
+            captured,
+            tree=more.tree,
+            raw=more.raw,
+            changes=sorted([*captured.changes, *more.changes], key=lambda change: change.path),
+            skipped=[*captured.skipped, *more.skipped],
+            differs=captured.differs or more.differs,
         )
 
     def _refuse_unknown(self, request: _Request, states: Sequence[str], plan: Plan) -> None:

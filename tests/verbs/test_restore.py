@@ -278,6 +278,28 @@ def test_an_ignored_file_in_the_way(session: TestSession) -> None:
     assert repo.at("build/out").read_text() == "precious\n"
 
 
+@pytest.mark.parametrize("precious", ["precious\n", "captured\n"])
+def test_undo_brings_back_an_ignored_file_that_was_the_only_change(session: TestSession, precious: str) -> None:
+    """It is in the safety checkpoint, also where the target has the same bytes, so that nothing is overwritten."""
+    repo = session.user
+    repo.write("out", "captured\n")
+    repo.write("README.md", "1\n")
+    session.checkpoint()
+    repo.at("out").unlink()
+    repo.write(".git/info/exclude", "out\n")
+    repo.write("README.md", "2\n")
+    session.checkpoint()
+    repo.write("out", precious)
+    before = repo.snapshot()
+    report = session.restore(0, force=precious != "captured\n")
+    assert report.safety == 2
+    assert session.records[2]["changes"] == [{"path": "out", "status": "added"}]
+    assert repo.git("show", f"{session.records[2]['commit']}:out") == precious.strip()
+    assert repo.at("out").read_text() == "captured\n"
+    session.undo()
+    assert repo.snapshot() == before
+
+
 def test_ignored_files_in_a_directory_that_has_to_be_a_file(session: TestSession) -> None:
     repo = session.user
     session.checkpoint()
