@@ -40,7 +40,7 @@ class Contents:
         What git's filters made of a file is made once more, with the attributes of today, then with those of the
         state; it counts only if it is byte for byte what it was.
         """
-        exact = {path: exact_entry(version) for path, version in versions.items()}
+        exact = {path: version.exact for path, version in versions.items()}
         self._look_up(entry.oid for entry in exact.values())
         lost = {path: version for path, version in versions.items() if not self._readable(version)}
         filtered = {path: version.entry for path, version in lost.items() if _is_made(version)}
@@ -53,7 +53,7 @@ class Contents:
 
     def read(self, version: Version) -> Iterator[bytes]:
         """The bytes as they are on disk, in pieces."""
-        oid = exact_entry(version).oid
+        oid = version.exact.oid
         size = self._sizes.get(oid)
         if size is None and oid not in self._made and _is_made(version):
             yield crlf(self._blob(version.entry.oid))
@@ -84,7 +84,7 @@ class Contents:
                 self._sizes[oid.decode()] = int(size)
 
     def _readable(self, version: Version) -> bool:
-        oid = exact_entry(version).oid
+        oid = version.exact.oid
         if oid in self._sizes or oid in self._made:
             return True
         if not _is_made(version) or not self._objects.has(version.entry.oid):
@@ -122,13 +122,6 @@ _Places = Callable[[Repo], AbstractContextManager[Repo]]
 
 def _own_worktree(repo: Repo) -> AbstractContextManager[Repo]:
     return nullcontext(repo)
-
-
-def exact_entry(version: Version) -> Entry:
-    """Mode, and the id of the bytes as they are on disk."""
-    if version.raw is None:
-        return version.entry
-    return Entry(version.entry.mode, version.raw.oid) if version.raw.mode == GITLINK else version.raw
 
 
 def _is_made(version: Version) -> bool:

@@ -50,6 +50,11 @@ class Version:
     def kind(self) -> int:
         return self.entry.mode >> 12
 
+    @property
+    def exact(self) -> Entry:
+        """Mode, and the id of the bytes as they are on disk."""
+        return self.entry if self.raw is None else Entry(self.entry.mode, self.raw.oid)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -69,8 +74,7 @@ class Step:
             return "delete"
         if self.old.kind != self.new.kind:
             return "type"
-        same_bytes = self.old.entry.oid == self.new.entry.oid and _raw_id(self.old) == _raw_id(self.new)
-        return "mode" if same_bytes else "replace"
+        return "mode" if self.old.exact.oid == self.new.exact.oid else "replace"
 
 
 @dataclass
@@ -124,7 +128,7 @@ def make_plan(
 
 def _classify(plan: Plan, step: Step, known: Version | None, force: bool) -> None:
     path, old, new = step.path, step.old, step.new
-    if old is None or old == known:
+    if old is None or _alike(old, known):
         plan.steps.append(step)
     elif new is None and known is None:
         plan.kept.append((path, "appeared since the last checkpoint"))
@@ -202,14 +206,15 @@ def _with_parents(paths: Iterable[bytes]) -> set[bytes]:
 def _differing(
     objects: trees.Store, a: State, b: State
 ) -> Iterator[tuple[bytes, tuple[Version | None, Version | None]]]:
-    """Each path at which two states differ, in the tree or beside it."""
-    seen = set()
-    for change in trees.diff(objects, a.tree, b.tree):
-        seen.add(change.path)
-        yield change.path, (_version(a, change.path, change.old), _version(b, change.path, change.new))
-    for path in {path for path, _ in a.raw.items() ^ b.raw.items()} - seen:
+    """Each path at which not the same stands on disk in two states."""
+    entries = {change.path: (change.old, change.new) for change in trees.diff(objects, a.tree, b.tree)}
+    for path in {path for path, _ in a.raw.items() ^ b.raw.items()} - entries.keys():
         entry = trees.lookup(objects, a.tree, path)
-        yield path, (_version(a, path, entry), _version(b, path, entry))
+        entries[path] = entry, entry
+    for path, (one, other) in entries.items():
+        old, new = _version(a, path, one), _version(b, path, other)
+        if not _alike(old, new):
+            yield path, (old, new)
 
 
 class _Lookup:
@@ -228,8 +233,9 @@ def _version(state: State, path: bytes, entry: Entry | None) -> Version | None:
     return None if entry is None else Version(entry, state.raw.get(path))
 
 
-def _raw_id(version: Version) -> str | None:
-    return None if version.raw is None else version.raw.oid
+def _alike(a: Version | None, b: Version | None) -> bool:
+    """Whether the same stands on disk: git may have stored it as another blob under other settings."""
+    return a == b or (a is not None and b is not None and a.exact == b.exact)
 
 
 def below(paths: Iterable[bytes]) -> Wanted:

@@ -18,7 +18,7 @@ from gitsession import paths
 from gitsession.errors import RepositoryError
 from gitsession.git import trees
 from gitsession.git.capture import Captured, Skipped
-from gitsession.git.contents import Contents, exact_entry
+from gitsession.git.contents import Contents
 from gitsession.git.objects import Objects
 from gitsession.git.plan import Plan, State, Step, Version
 from gitsession.git.trees import EXECUTABLE, LINK, TREE, parents
@@ -186,14 +186,14 @@ class _Lane:
         if found is not None:
             oid = self.tree.blob_id(path, found)
             if self._is(found, oid, new, ignore_mode=True):
-                wanted = exact_entry(new).mode
+                wanted = new.exact.mode
                 if not self.tree.same_mode(found.mode, wanted):
                     self.tree.set_executable(path, wanted == EXECUTABLE)
                 return
             if old is None or not self._is(found, oid, old, ignore_mode=True):
                 self.left[path] = MEANWHILE
                 return
-        data, mode = self._contents.read(new), exact_entry(new).mode
+        data, mode = self._contents.read(new), new.exact.mode
         if mode != LINK:
             self.tree.stage(path, data, mode, found)
         elif (reason := self.tree.place_link(path, b"".join(data), found)) is not None:
@@ -209,7 +209,7 @@ class _Lane:
 
     def _is(self, found: Found, oid: str | None, version: Version, *, ignore_mode: bool = False) -> bool:
         """Whether what was found is this version; ``ignore_mode``: or differs only in whether it may be executed."""
-        expected = exact_entry(version)
+        expected = version.exact
         same_kind = found.mode >> 12 == expected.mode >> 12
         return oid == expected.oid and same_kind and (ignore_mode or self.tree.same_mode(found.mode, expected.mode))
 

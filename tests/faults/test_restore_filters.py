@@ -113,6 +113,74 @@ def test_attributes_that_change_on_the_way(repo: GitRepo, before: str, after: st
     assert repo.snapshot() == changed
 
 
+def test_a_file_that_the_settings_of_another_day_store_differently_is_no_drift(repo: GitRepo) -> None:
+    repo.write(".gitattributes", "* text=auto\n")
+    repo.write("a", "a\n")
+    repo.commit("attributes")
+    session = TestSession(repo)
+    base = repo.snapshot()
+    repo.at(".gitattributes").unlink()
+    repo.write("a", "b\n")
+    session.checkpoint()
+    repo.write("k", "k\r\n")
+    before = repo.snapshot()
+    session.restore(None)
+    assert repo.snapshot() == {**base, b"k": before[b"k"]}
+    session.undo()
+    assert repo.snapshot() == before
+
+
+def test_line_ends_that_git_converts_no_more_are_no_drift(repo: GitRepo) -> None:
+    settled(repo, "true", "none")
+    session = TestSession(repo)
+    base = repo.snapshot()
+    put(repo, "crlf.t", b"changed\r\n", later=1)
+    put(repo, "mixed.t", b"changed\r\n", later=1)
+    session.checkpoint()
+    repo.git("config", "core.autocrlf", "false")
+    report = session.restore(None)
+    assert {file.path: file.action for file in report.files} == {"crlf.t": "replace", "mixed.t": "replace"}
+    assert repo.snapshot() == base
+
+
+def test_a_driver_whose_settings_are_gone_is_no_drift(repo: GitRepo) -> None:
+    settled(repo, "false", "driver")
+    session = TestSession(repo)
+    base = repo.snapshot()
+    put(repo, "lf.t", b"changed\n", later=1)
+    session.checkpoint()
+    repo.git("config", "--remove-section", "filter.upper")
+    put(repo, "crlf.t", repo.at("crlf.t").read_bytes(), later=2)
+    report = session.restore(None)
+    assert {file.path: file.action for file in report.files} == {"lf.t": "replace"}
+    assert repo.snapshot() == base
+
+
+def test_a_renormalized_file_is_the_same_file(repo: GitRepo) -> None:
+    repo.write("k", "k\r\n")
+    repo.commit("crlf")
+    session = TestSession(repo)
+    repo.write(".gitattributes", "* text=auto\n")
+    repo.git("add", "--renormalize", ".")
+    session.checkpoint()
+    report = session.restore(None)
+    assert {file.path: file.action for file in report.files} == {".gitattributes": "delete"}
+
+
+def test_the_mode_of_a_file_whose_bytes_are_kept_beside_the_tree(repo: GitRepo) -> None:
+    settled(repo, "true", "none")
+    session = TestSession(repo)
+    put(repo, "mixed.t", CONTENTS["mixed"] + b"more\r\n", later=1)
+    session.checkpoint()
+    repo.at("mixed.t").chmod(0o755)
+    session.checkpoint()
+    before = repo.snapshot()
+    session.restore(0)
+    assert not repo.at("mixed.t").stat().st_mode & 0o111
+    session.undo()
+    assert repo.snapshot() == before
+
+
 BIG = b"words that a driver turns to capitals\n" * 40_000
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from memory import Memory
 
@@ -118,6 +120,22 @@ def test_exact_bytes_beside_the_tree_count() -> None:
     assert actions(planned(lf, lf, crlf)) == {"f": "replace"}
     assert actions(planned(crlf, crlf, lf)) == {"f": "replace"}
     assert planned(lf, crlf, lf).drift == [(b"f", "changed since the last checkpoint")]
+
+
+def test_the_same_bytes_under_other_filters_are_the_same() -> None:
+    """Git stored CRLF as it is, then as LF with the bytes kept beside it; and a driver's bytes that are only named."""
+    plain, cleaned = state({"f": "a\r\n"}), State(state({"f": "a\n"}).tree, raw={b"f": entry("a\r\n")})
+    named = State(state({"f": "A\n"}).tree, raw={b"f": Entry(GITLINK, entry("a\r\n").oid)})
+    states = (plain, cleaned, named)
+    other = state({"f": "b\n"})
+    for known, now in itertools.product(states, states):
+        for target in states:
+            assert planned(known, now, target).changes_nothing
+        plan = planned(known, now, other)
+        assert actions(plan) == {"f": "replace"}
+        assert not plan.drift
+    executable = State(state({"f": (EXECUTABLE, "a\n")}).tree, raw={b"f": entry("a\r\n")})
+    assert actions(planned(plain, plain, executable)) == {"f": "mode"}
 
 
 def test_directories_come_and_go_with_their_files() -> None:
