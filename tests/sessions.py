@@ -78,8 +78,8 @@ class TestSession:
             dry_run=dry_run,
         )
 
-    def undo(self, *, force: bool = False) -> RestoreReport:
-        return undo(self.store, self.id, settings=self.settings, force=force)
+    def undo(self, *, force: bool = False, dry_run: bool = False) -> RestoreReport:
+        return undo(self.store, self.id, settings=self.settings, force=force, dry_run=dry_run)
 
     @property
     def doc(self) -> Doc:

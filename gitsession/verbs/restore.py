@@ -22,6 +22,7 @@ from gitsession.errors import (
     CheckpointNotFound,
     ConflictError,
     DriftError,
+    GitSessionError,
     OutsideRepository,
     RepositoryError,
     UsageError,
@@ -68,6 +69,8 @@ class RestoreReport:
     ``target`` is the checkpoint whose files these are now, ``safety`` the one that holds what was before (``None`` is
     the base for both), ``checkpoint`` the one that records the result (``None`` when nothing had to be done).
     ``left`` are paths that changed while we worked, or could not be written: they do not hold what the target has.
+    ``interrupted``: this is no answer to what was asked, but an earlier restore that was killed half-way, and that has
+    to be finished before anything can be said of another one.
     """
 
     session_id: str
@@ -79,6 +82,7 @@ class RestoreReport:
     warnings: tuple[str, ...] = ()
     safety: Index = None
     checkpoint: Index = None
+    interrupted: bool = False
 
     @property
     def changes_nothing(self) -> bool:
@@ -103,8 +107,11 @@ def restore(
     ``OutsideRepository`` and ``UsageError`` (a path that is in neither state; another repository than the one one
     stands in), ``SessionBusy`` (it runs), ``DriftError`` (files changed since the last checkpoint, unless ``force``;
     something that may not be removed is in the way), ``ConflictError`` (the repository or objects of it are gone).
+    A restore that was interrupted is finished first, and an error has a note that says so; a dry run only tells of it.
     """
-    with _opened(store, session_id, settings, progress) as work:
+    with _opened(store, session_id, settings, progress, finish=not dry_run) as work:
+        if dry_run and (interrupted := work.interrupted()) is not None:
+            return interrupted
         here = start or Path.cwd()
         _refuse_other_repository(work.repo, session_id, here)
         chosen = _repository_paths(work.repo, paths, here)
@@ -121,7 +128,9 @@ def undo(
     progress: Progress | None = None,
 ) -> RestoreReport:
     """Take the last restore back: a restore of its safety checkpoint, so an undo can be undone.  Errors as there."""
-    with _opened(store, session_id, settings, progress) as work:
+    with _opened(store, session_id, settings, progress, finish=not dry_run) as work:
+        if dry_run and (interrupted := work.interrupted()) is not None:
+            return interrupted
         doc = store.read(session_id)
         last = next((record for record in reversed(doc["checkpoints"]) if "safety" in record), None)
         if last is None:
@@ -161,11 +170,16 @@ def _opened(
         recorder = Recorder(store, session_id, repo, settings)
         try:
             work = _Restorer(recorder, recorder.settings, progress)
-            if finish and (finished := work.finish()) is not None:
-                work.told += finished.warnings
+            finished = work.finish() if finish else None
+            work.told += finished.warnings if finished else ()
             if open_in is not None:
                 work.told.append(f"{open_in} is open, and does not know of it: tell it that files were put back")
-            yield work
+            try:
+                yield work
+            except GitSessionError as error:
+                for told in work.told if finished else ():
+                    error.add_note(told)
+                raise
         finally:
             recorder.close()
 
@@ -193,6 +207,16 @@ class _Request:
     @classmethod
     def from_json(cls, doc: Doc) -> _Request:
         return cls(doc["target"], tuple(texts.decode(path) for path in doc["paths"]), doc["force"])
+
+
+@dataclass(frozen=True)
+class _Journalled:
+    """A restore whose end is not in the journal; ``token`` is in the names of its temporary files."""
+
+    request: _Request
+    token: str
+    plan: Plan
+    report: RestoreReport
 
 
 class _Restorer:
@@ -241,8 +265,34 @@ class _Restorer:
             )
         return self._carry_out(plan, replace(report, safety=safety), request, token)
 
+    def interrupted(self) -> RestoreReport | None:
+        """What a restore that was journalled and not done comes to; ``None`` if there is none."""
+        found = self._journalled()
+        if found is None:
+            return None
+        report = found.report
+        said = (
+            f"a restore of {_name(report.target)} was interrupted: this is what it comes to, and part of it is done; "
+            "it is finished first, and only then can be told what comes after"
+        )
+        return replace(report, dry_run=True, interrupted=True, warnings=(said,))
+
     def finish(self) -> RestoreReport | None:
         """The rest of a restore that was journalled and not done; ``None`` if there is none."""
+        found = self._journalled()
+        if found is None:
+            return None
+        with self._worktree(found.token) as worktree:
+            worktree.sweep(directories(found.plan))
+        report = self._carry_out(found.plan, found.report, found.request, found.token)
+        said = f"a restore of {_name(report.target)} that was interrupted has been finished"
+        if report.left:
+            left = [(texts.decode(file.path), file.reason) for file in report.left]
+            said += f", but for {_some(left)}"
+        return replace(report, warnings=(said,))
+
+    def _journalled(self) -> _Journalled | None:
+        """The restore that was begun and not done, planned once more."""
         if self._store.read(self._id).get("restoring") is None:
             return None
         self._recorder.adopt()
@@ -267,14 +317,7 @@ class _Restorer:
             files=_actions(plan, request.target),
             safety=journalled["safety"],
         )
-        with self._worktree(journalled["token"]) as worktree:
-            worktree.sweep(directories(plan))
-        report = self._carry_out(plan, report, request, journalled["token"])
-        said = f"a restore of {_name(request.target)} that was interrupted has been finished"
-        if report.left:
-            left = [(texts.decode(file.path), file.reason) for file in report.left]
-            said += f", but for {_some(left)}"
-        return replace(report, warnings=(said,))
+        return _Journalled(request, journalled["token"], plan, report)
 
     # -- before anything is touched ------------------------------------------------------------------------
 

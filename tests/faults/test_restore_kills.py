@@ -13,7 +13,7 @@ from sessions import TestSession
 from support import GitRepo, Snapshot, run_cli
 
 from gitsession import seam
-from gitsession.errors import GitSessionError
+from gitsession.errors import DriftError, GitSessionError
 from gitsession.verbs.restore import finish_interrupted
 
 FILES = 200
@@ -165,6 +165,36 @@ def test_the_next_restore_finishes_the_one_before(session: TestSession, what: st
     assert report.warnings == ("a restore of checkpoint 0 that was interrupted has been finished",)
     assert user.snapshot() == second_shot
     assert leftovers(user) == []
+
+
+@pytest.mark.parametrize("what", ["restore", "undo"])
+def test_a_dry_run_tells_of_an_interrupted_restore_and_writes_nothing(session: TestSession, what: str) -> None:
+    user = session.user
+    assert killed_at(FILES // 2, lambda: session.restore(0))
+    before, records = user.snapshot(), session.records
+    report = session.restore(1, dry_run=True) if what == "restore" else session.undo(dry_run=True)
+    assert (report.interrupted, report.dry_run, report.target, report.checkpoint) == (True, True, 0, None)
+    assert report.warnings[0].startswith("a restore of checkpoint 0 was interrupted")
+    assert ("new/0/f15", "delete") in [(file.path, file.action) for file in report.files]
+    assert user.snapshot() == before
+    assert session.records == records
+    assert session.doc["restoring"] is not None
+
+
+def test_a_refused_restore_tells_what_it_finished(session: TestSession) -> None:
+    user = session.user
+    user.write("mine", "1\n")
+    session.checkpoint("third")
+    assert killed_at(FILES // 2, lambda: session.restore(0, "d1", "d2", "d3"))
+    user.write("mine", "2\n")
+    with pytest.raises(DriftError, match="mine") as caught:
+        session.restore(1)
+    assert caught.value.__notes__ == ["a restore of checkpoint 0 that was interrupted has been finished"]
+    assert session.doc["restoring"] is None
+    assert user.at("mine").read_text() == "2\n"
+    with pytest.raises(DriftError) as caught:
+        session.restore(1)
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_a_checkpoint_by_hand_finishes_it_first(session: TestSession) -> None:

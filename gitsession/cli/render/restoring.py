@@ -28,7 +28,9 @@ def lines(report: RestoreReport) -> Iterator[str]:
     parts = [f"{count(done[action], 'file')} {word}" for action, word in _DONE.items() if done[action]]
     parts += [f"{len(left)} left as they are"] if left else []
     sums = ", ".join(parts) or "only empty directories differ"
-    if report.changes_nothing:
+    if report.interrupted:
+        yield f"Would first finish restoring {target}: {sums}"
+    elif report.changes_nothing:
         yield f"Nothing to do: the files are those of {target}"
     elif report.dry_run:
         yield f"Would restore {target}: {sums}"

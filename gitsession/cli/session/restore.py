@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import click
 
@@ -14,15 +15,18 @@ from gitsession.cli.options import find, here, json_option, session_argument
 from gitsession.cli.render import restoring
 from gitsession.cli.render.out import is_terminal, note, write, write_json
 from gitsession.cli.render.text import one_line, safe_text
-from gitsession.errors import BadValue, ConflictError, DriftError
+from gitsession.errors import BadValue, ConflictError, DriftError, GitSessionError
 from gitsession.git.restore import Progress
 from gitsession.ids import CHECKPOINT
-from gitsession.verbs.restore import BASE, Index, RestoreReport, restore, undo
+from gitsession.verbs.restore import BASE, Index, RestoreReport, finish_interrupted, restore, undo
 
 _NOTED = 5  # a refusal's message names that many paths; more are listed
 
 Go = Callable[[bool, Progress | None], RestoreReport]
 """Restores, with ``dry_run`` and something to tell how far it is."""
+
+Finish = Callable[[], RestoreReport | None]
+"""Finishes a restore that was interrupted."""
 
 
 @click.command("restore", help="Make the files what checkpoint N (or 'base') has. What is there now is saved first.")
@@ -45,7 +49,7 @@ def restore_command(
             progress=progress,
         )  # fmt: skip
 
-    return _carry_out(go, dry_run, yes, as_json)
+    return _carry_out(go, partial(finish_interrupted, store, session_id, settings), dry_run, yes, as_json)
 
 
 @click.command("undo", help="Take the last restore back; a second undo takes the first one back.")
@@ -61,7 +65,7 @@ def undo_command(session: str, dry_run: bool, force: bool, yes: bool, as_json: b
     def go(dry: bool, progress: Progress | None) -> RestoreReport:
         return undo(store, session_id, settings=settings, dry_run=dry, force=force, progress=progress)
 
-    return _carry_out(go, dry_run, yes, as_json)
+    return _carry_out(go, partial(finish_interrupted, store, session_id, settings), dry_run, yes, as_json)
 
 
 def _index(text: str) -> Index:
@@ -72,14 +76,12 @@ def _index(text: str) -> Index:
     return int(text)
 
 
-def _carry_out(go: Go, dry_run: bool, yes: bool, as_json: bool) -> int:
+def _carry_out(go: Go, finish: Finish, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Ask if there is somebody to ask, restore, and tell; the exit status."""
-    with _drift_listed():
-        if not (dry_run or yes or as_json) and is_terminal(sys.stdin) and is_terminal(sys.stdout):
-            planned = go(True, None)
-            _tell(planned)
-            if planned.changes_nothing or not click.confirm("Go on?"):
-                return 0
+    with _refusal_explained():
+        asks = not (dry_run or yes or as_json) and is_terminal(sys.stdin) and is_terminal(sys.stdout)
+        if asks and not _agreed(go, finish):
+            return 0
         with _progress(as_json) as progress:
             report = go(dry_run, progress)
     if as_json:
@@ -89,20 +91,38 @@ def _carry_out(go: Go, dry_run: bool, yes: bool, as_json: bool) -> int:
     return ConflictError.exit_status if report.left else 0
 
 
+def _agreed(go: Go, finish: Finish) -> bool:
+    """Show the plan and ask; what was interrupted is a plan of its own, and there is none of another one before."""
+    planned = go(True, None)
+    _tell(planned)
+    if not planned.interrupted:
+        return not planned.changes_nothing and click.confirm("Go on?")
+    if not click.confirm("Finish it?"):
+        return False
+    finished = finish()
+    _warn(finished.warnings if finished else ())
+    return _agreed(go, finish)
+
+
 def _tell(report: RestoreReport) -> None:
     for line in restoring.lines(report):
         write(line)
-    for warning in report.warnings:
+    _warn(report.warnings)
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
         note(f"warning: {one_line(warning)}")
 
 
 @contextmanager
-def _drift_listed() -> Iterator[None]:
-    """The whole list of files that are in the way, where the message has only room for some."""
+def _refusal_explained() -> Iterator[None]:
+    """What was done before the refusal, and all the files in the way where its message has only room for some."""
     try:
         yield
-    except DriftError as error:
-        if len(error.paths) > _NOTED:
+    except GitSessionError as error:
+        _warn(getattr(error, "__notes__", ()))
+        if isinstance(error, DriftError) and len(error.paths) > _NOTED:
             for path in error.paths:
                 note(f"  {safe_text(paths.encode(path))}")
         raise

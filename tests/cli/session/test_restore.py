@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 from sessions import TestSession
 from support import GitRepo, cli_environment, program, run_cli
+
+from gitsession import seam
+from gitsession.errors import RepositoryError
 
 
 @pytest.fixture
@@ -124,6 +128,54 @@ def test_a_person_is_asked(session: TestSession) -> None:
     assert "Restored checkpoint 0" in on_terminal(session, "restore", "s1", "0", answer=b"y\n")
     assert not session.user.at("new.txt").exists()
     assert "Go on?" not in on_terminal(session, "undo", "s1", "--yes")
+
+
+def interrupted(session: TestSession) -> None:
+    """A restore of checkpoint 0 that the disk had no room for."""
+
+    def fail(point: str) -> None:
+        if point == "restore.write":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    seam.hook = fail
+    try:
+        with pytest.raises(RepositoryError, match="stopped half-way"):
+            session.restore(0)
+    finally:
+        seam.hook = None
+
+
+def test_a_dry_run_says_that_a_restore_was_interrupted(session: TestSession) -> None:
+    interrupted(session)
+    before = session.user.snapshot()
+    done = run(session, "restore", "s1", "1", "--dry-run")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == (
+        "Would first finish restoring checkpoint 0 (first): 1 file replaced, 1 file deleted"
+    )
+    assert done.stderr.startswith("warning: a restore of checkpoint 0 was interrupted")
+    assert session.user.snapshot() == before
+
+
+def test_a_person_is_asked_to_finish_it_first(session: TestSession) -> None:
+    interrupted(session)
+    before = session.user.snapshot()
+    seen = on_terminal(session, "restore", "s1", "1", answer=b"n\n")
+    assert "Finish it?" in seen
+    assert "Go on?" not in seen
+    assert session.user.snapshot() == before
+    seen = on_terminal(session, "restore", "s1", "1", answer=b"y\nn\n")
+    assert "has been finished" in seen
+    assert "Would restore checkpoint 1 (second)" in seen
+    assert not session.user.at("new.txt").exists()
+
+
+def test_a_refusal_tells_what_was_finished_before(session: TestSession) -> None:
+    interrupted(session)
+    done = run(session, "restore", "s1", "9", "--yes")
+    assert done.returncode == 2
+    assert done.stderr.startswith("warning: a restore of checkpoint 0 that was interrupted has been finished\n")
+    assert "has no checkpoint 9" in done.stderr
 
 
 def test_paths_are_relative_to_where_one_stands(session: TestSession) -> None:
