@@ -8,7 +8,7 @@ restore found, ``known`` is the newest checkpoint the session had before that sc
 - *drift* where somebody changed it since ``known``: refused, or with ``force`` done like the others, for ``now`` is
   recorded before anything is touched;
 - *kept* where it appeared since ``known`` and the target does not have it: no checkpoint ever held it, so nobody
-  asked for its end.  Only when the target needs its place is it drift.
+  asked for its end; and where it is reserved for somebody else.  Only when the target needs its place is it drift.
 
 Submodules, and what the scan had to leave out, are never touched.  The same states give the same plan, so a restore
 that was killed is finished by planning it again.
@@ -23,6 +23,8 @@ from gitsession.git import trees
 from gitsession.git.trees import GITLINK, TREE, Entry, parents
 
 Wanted = Callable[[bytes], bool]
+Reserved = Callable[[bytes], str | None]
+"""Why a path is not to be touched though it is wanted, if it is not."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,10 @@ def everything(_path: bytes) -> bool:
     return True
 
 
+def nothing(_path: bytes) -> None:
+    """The ``reserved`` of a restore that may touch all that is wanted."""
+
+
 def make_plan(
     objects: trees.Store,
     *,
@@ -105,15 +111,19 @@ def make_plan(
     now: State,
     target: State,
     wanted: Wanted = everything,
+    reserved: Reserved = nothing,
     force: bool = False,
 ) -> Plan:
-    """The plan from ``now`` to ``target`` for the paths that are ``wanted``; see the module for the rules."""
+    """The plan from ``now`` to ``target`` for what is ``wanted`` and not ``reserved``; see the module for the rules."""
     plan = Plan()
     untouchable = dict(now.skipped)
     differing = dict(_differing(objects, now, target))
     before = _Lookup(objects, known, now)
     for path, (old, new) in sorted(differing.items()):
         if not wanted(path):
+            continue
+        if (reason := reserved(path)) is not None:
+            plan.kept.append((path, reason))
             continue
         if GITLINK in {side.entry.mode for side in (old, new) if side is not None}:
             untouchable[path] = "submodule"
@@ -122,7 +132,7 @@ def make_plan(
         _classify(plan, Step(path, old, new), before.version(path, old), force)
     _clear_the_way(plan, objects, target, differing, force)
     _leave_untouchable(plan, untouchable)
-    _plan_directories(plan, objects, known, now, target, wanted)
+    _plan_directories(plan, objects, known, now, target, lambda path: wanted(path) and reserved(path) is None)
     return plan
 
 

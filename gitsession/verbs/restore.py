@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -36,7 +36,7 @@ from gitsession.git.plan import Plan, State
 from gitsession.git.repo import Repo
 from gitsession.git.restore import Progress, apply, directories, missing, obstacles, outcome
 from gitsession.git.worktree import Worktree
-from gitsession.lifecycle import Doc, newest
+from gitsession.lifecycle import COMPLETED, Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import Recorder, repository_of
@@ -241,8 +241,9 @@ class _Restorer:
             target = _record_of(draft.doc, request.target)
             captured = self._recorder.look_in(draft)
             known = newest(draft.doc)
-            wanted = self._wanted(draft.doc, request)
-            plan, captured = self._agreed_plan(known, captured, target, request, wanted, worktree)
+            theirs = _directories_of_others(self._store, draft.doc, self.repo)
+            reserved = _reserved(theirs, request.paths)
+            plan, captured = self._agreed_plan(known, captured, target, request, reserved, worktree)
             report = RestoreReport(
                 session_id=self._id,
                 target=request.target,
@@ -261,7 +262,13 @@ class _Restorer:
             safety = self._safety(draft, known, captured, request)
             draft.log(
                 "restore_planned",
-                plan={**request.as_json(), "token": token, "known": known.get("index"), "safety": safety},
+                plan={
+                    **request.as_json(),
+                    "token": token,
+                    "known": known.get("index"),
+                    "safety": safety,
+                    "theirs": {texts.encode(path): owner for path, owner in theirs.items()},
+                },
             )
         return self._carry_out(plan, replace(report, safety=safety), request, token)
 
@@ -299,13 +306,15 @@ class _Restorer:
         doc = self._store.read(self._id)
         journalled = doc["restoring"]
         request = _Request.from_json(journalled)
+        theirs = {texts.decode(path): owner for path, owner in journalled.get("theirs", {}).items()}
         target = _record_of(doc, request.target)
         plan = planning.make_plan(
             self._recorder.objects,
             known=self._state(_record_of(doc, journalled["known"])),
             now=self._state(_record_of(doc, journalled["safety"])),
             target=self._state(target),
-            wanted=self._wanted(doc, request),
+            wanted=planning.below(request.paths or (b"",)),
+            reserved=_reserved(theirs, request.paths),
             force=request.force,
         )
         self._refuse_missing(plan, target)
@@ -327,7 +336,7 @@ class _Restorer:
         captured: Captured,
         target: Doc,
         request: _Request,
-        wanted: planning.Wanted,
+        reserved: planning.Reserved,
         worktree: Worktree,
     ) -> tuple[Plan, Captured]:
         """The plan, and what was captured, with files that only ``force`` makes us record; or the refusal."""
@@ -338,7 +347,8 @@ class _Restorer:
                 known=self._state(known),
                 now=_state_of(now),
                 target=self._state(target),
-                wanted=wanted,
+                wanted=planning.below(request.paths or (b"",)),
+                reserved=reserved,
                 force=request.force,
             )
 
@@ -459,15 +469,6 @@ class _Restorer:
             skipped={texts.decode(item["path"]): item["reason"] for item in record.get("skipped", [])},
         )
 
-    def _wanted(self, doc: Doc, request: _Request) -> planning.Wanted:
-        """The paths the restore may touch: those asked for, less what belongs to sessions beside this one."""
-        asked = planning.below(request.paths or (b"",))
-        foreign = _directories_of_others(self._store, doc, self.repo)
-        if not foreign:
-            return asked
-        theirs = planning.below(foreign)
-        return lambda path: asked(path) and not theirs(path)
-
 
 def _state_of(captured: Captured) -> State:
     return State(
@@ -539,20 +540,35 @@ def _head_at(repo: Repo, timestamp: str) -> str | None:
     return None
 
 
-def _directories_of_others(store: SessionStore, doc: Doc, repo: Repo) -> list[bytes]:
-    """Where other sessions of this worktree began, if this one began in a directory beside theirs.
+def _directories_of_others(store: SessionStore, doc: Doc, repo: Repo) -> dict[bytes, str]:
+    """Where other sessions of this worktree that are not completed began, if this one began beside them; and their ids.
 
     A checkpoint holds the whole working tree, but two sessions in two directories are two people's work.
     """
     own = _start_of(doc, repo)
     if not own:
-        return []
+        return {}
     starts = {
-        _start_of(store.read(summary.id), repo)
+        _start_of(store.read(summary.id), repo): summary.id
         for summary in store.summaries()
-        if summary.worktree == str(repo.worktree) and not summary.problem
+        if summary.worktree == str(repo.worktree) and summary.status != COMPLETED and not summary.problem
     }
-    return [start for start in starts if start and not _contains(start, own) and not _contains(own, start)]
+    return {
+        start: owner
+        for start, owner in starts.items()
+        if start and not _contains(start, own) and not _contains(own, start)
+    }
+
+
+def _reserved(theirs: Mapping[bytes, str], asked: Sequence[bytes]) -> planning.Reserved:
+    """Paths in the directories of other sessions, but for what was asked for by its own name."""
+    named = planning.below(path for path in asked if any(_contains(start, path) for start in theirs))
+
+    def reason(path: bytes) -> str | None:
+        owner = next((theirs[above] for above in (path, *trees.parents(path)) if above in theirs), None)
+        return None if owner is None or named(path) else f"belongs to session {owner}"
+
+    return reason
 
 
 def _start_of(doc: Doc, repo: Repo) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -195,6 +196,33 @@ def test_a_refused_restore_tells_what_it_finished(session: TestSession) -> None:
     with pytest.raises(DriftError) as caught:
         session.restore(1)
     assert not hasattr(caught.value, "__notes__")
+
+
+def test_what_was_another_session_s_when_it_began_is_left_alone_to_the_end(repo: GitRepo) -> None:
+    for path in ("a/f", "a/g", "b/f"):
+        repo.write(path, "1\n")
+    session = TestSession(repo, "one", start=repo.at("a"))
+    other = TestSession(repo, "two", start=repo.at("b"))
+    for path in ("a/f", "a/g", "b/f"):
+        repo.write(path, "2\n")
+    session.checkpoint()
+
+    def fail(point: str) -> None:
+        if point == "restore.write":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    seam.hook = fail
+    try:
+        with pytest.raises(GitSessionError):
+            session.restore(None)
+    finally:
+        seam.hook = None
+    assert session.doc["restoring"] is not None
+    with other.store.edit(other.id) as draft:
+        draft.log("status", to="running")
+        draft.log("status", to="completed")
+    finish_interrupted(session.store, session.id, session.settings)
+    assert [repo.at(path).read_text() for path in ("a/f", "a/g", "b/f")] == ["1\n", "1\n", "2\n"]
 
 
 def test_a_checkpoint_by_hand_finishes_it_first(session: TestSession) -> None:

@@ -162,3 +162,11 @@ def test_only_the_wanted_paths() -> None:
     assert actions(planned(now, now, target, wanted=below([b"a"]))) == {"a/f": "replace"}
     assert set(actions(planned(now, now, target, wanted=below([b"b", b"ab"])))) == {"b/f", "ab"}
     assert len(planned(now, now, target, wanted=below([b""])).steps) == 3
+
+
+def test_what_is_reserved_is_kept_and_told() -> None:
+    now, target = state({"a/f": "2", "b/f": "2"}, empty=("b/e",)), state({"a/f": "1", "b/f": "1"})
+    plan = planned(now, now, target, force=True, reserved=lambda path: "theirs" if path.startswith(b"b") else None)
+    assert actions(plan) == {"a/f": "replace"}
+    assert plan.kept == [(b"b/f", "theirs")]
+    assert plan.drop_dirs == []

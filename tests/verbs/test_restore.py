@@ -341,7 +341,38 @@ def test_sessions_in_two_directories_leave_each_other_alone(repo: GitRepo) -> No
     one.checkpoint()
     report = one.restore(0)
     assert (repo.at("a/f").read_text(), repo.at("b/f").read_text()) == ("1\n", "2\n")
-    assert [file.path for file in report.files] == ["a/f"]
+    kept = FileAction("b/f", "keep", "belongs to session two")
+    assert report.files == (FileAction("a/f", "replace", "checkpoint 0 has other bytes"), kept)
+    report = one.restore(0)
+    assert report.changes_nothing
+    assert report.files == (kept,)
+
+
+def test_a_path_by_its_name_is_restored_though_another_session_began_there(repo: GitRepo) -> None:
+    for path in ("a/f", "b/f", "b/g"):
+        repo.write(path, "1\n")
+    one = TestSession(repo, "one", start=repo.at("a"))
+    TestSession(repo, "two", start=repo.at("b"))
+    for path in ("a/f", "b/f", "b/g"):
+        repo.write(path, "2\n")
+    one.checkpoint()
+    report = one.restore(None, "b/f", ".")
+    assert {file.path: file.action for file in report.files} == {"a/f": "replace", "b/f": "replace", "b/g": "keep"}
+    assert [repo.at(path).read_text() for path in ("a/f", "b/f", "b/g")] == ["1\n", "1\n", "2\n"]
+
+
+def test_a_completed_session_owns_no_directory(repo: GitRepo) -> None:
+    repo.write("a/f", "1\n")
+    repo.write("b/f", "1\n")
+    one = TestSession(repo, "one", start=repo.at("a"))
+    two = TestSession(repo, "two", start=repo.at("b"))
+    with two.store.edit("two") as draft:
+        draft.log("status", to="running")
+        draft.log("status", to="completed")
+    repo.write("b/f", "2\n")
+    one.checkpoint()
+    one.restore(None)
+    assert repo.at("b/f").read_text() == "1\n"
 
 
 def test_two_sessions_in_one_tree(repo: GitRepo) -> None:

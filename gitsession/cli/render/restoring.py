@@ -31,7 +31,8 @@ def lines(report: RestoreReport) -> Iterator[str]:
     if report.interrupted:
         yield f"Would first finish restoring {target}: {sums}"
     elif report.changes_nothing:
-        yield f"Nothing to do: the files are those of {target}"
+        but = ", but for what is kept" if done["keep"] else ""
+        yield f"Nothing to do: the files are those of {target}{but}"
     elif report.dry_run:
         yield f"Would restore {target}: {sums}"
     else:

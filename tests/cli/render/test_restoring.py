@@ -20,3 +20,17 @@ def test_files_left_alone_do_not_count_as_restored() -> None:
     lines = [*restoring.lines(report)]
     assert [line.split()[:2] for line in lines[:3]] == [["replace", "a"], ["replace", "c"], ["leave", "b"]]
     assert lines[3] == "Restored checkpoint 0 (first): 2 files replaced, 1 left as they are"
+
+
+def test_files_that_are_kept_are_not_those_of_the_checkpoint() -> None:
+    report = RestoreReport(
+        session_id="s",
+        target=None,
+        description="before the first change",
+        dry_run=False,
+        files=(FileAction("a/f", "keep", "belongs to session other"),),
+    )
+    assert [*restoring.lines(report)] == [
+        "keep    a/f  belongs to session other",
+        "Nothing to do: the files are those of the base, but for what is kept",
+    ]
