@@ -8,7 +8,8 @@ restore found, ``known`` is the newest checkpoint the session had before that sc
 - *drift* where somebody changed it since ``known``: refused, or with ``force`` done like the others, for ``now`` is
   recorded before anything is touched;
 - *kept* where it appeared since ``known`` and the target does not have it: no checkpoint ever held it, so nobody
-  asked for its end; and where it is reserved for somebody else.  Only when the target needs its place is it drift.
+  asked for its end; where it is reserved for somebody else; and where the target had to leave it out, so that nobody
+  knows what it was then.  Only when the target needs its place is it drift.
 
 Submodules, and what the scan had to leave out, are never touched.  The same states give the same plan, so a restore
 that was killed is finished by planning it again.
@@ -122,7 +123,8 @@ def make_plan(
     for path, (old, new) in sorted(differing.items()):
         if not wanted(path):
             continue
-        if (reason := reserved(path)) is not None:
+        reason = reserved(path) or (_left_out(target, path) if new is None else None)
+        if reason is not None:
             plan.kept.append((path, reason))
             continue
         if GITLINK in {side.entry.mode for side in (old, new) if side is not None}:
@@ -189,6 +191,12 @@ def _leave_untouchable(plan: Plan, untouchable: Mapping[bytes, str]) -> None:
             plan.kept.append((step.path, reason))
         else:
             plan.blocked.append((step.path, reason))
+
+
+def _left_out(target: State, path: bytes) -> str | None:
+    """Why the target does not have a file that was there, as its checkpoint says."""
+    found = next((target.skipped[one] for one in (path, *parents(path)) if one in target.skipped), None)
+    return None if found is None else f"was there, and left out: {found}"
 
 
 def _plan_directories(

@@ -113,6 +113,19 @@ def test_what_the_scan_could_not_read_is_not_overwritten() -> None:
     assert planned(now, now, state({})).kept == [(b"f", "unreadable: Permission denied")]
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_what_the_target_had_to_leave_out_is_kept(force: bool) -> None:
+    """It was there, so that the target does not say that it is to go."""
+    target = state({"f": "1"}, skipped={"big": "too large (2 GB)", "sub": "nested repository"})
+    now = state({"f": "1", "big": "1", "sub/in": "1", "subs": "1"})
+    plan = planned(now, now, target, force=force)
+    assert actions(plan) == {"subs": "delete"}
+    assert plan.kept == [
+        (b"big", "was there, and left out: too large (2 GB)"),
+        (b"sub/in", "was there, and left out: nested repository"),
+    ]
+
+
 def test_exact_bytes_beside_the_tree_count() -> None:
     """The trees agree, but one state had CRLF on disk and the other LF."""
     lf = state({"f": "a\n"})

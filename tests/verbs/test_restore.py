@@ -8,6 +8,7 @@ import pytest
 from sessions import TestSession
 from support import GitRepo
 
+from gitsession.config import Settings
 from gitsession.errors import (
     CheckpointNotFound,
     ConflictError,
@@ -313,6 +314,18 @@ def test_ignored_files_in_a_directory_that_has_to_be_a_file(session: TestSession
             session.restore(0, force=force)
     assert repo.at("README.md/main.o").read_text() == "object\n"
     assert repo.at("README.md/main.c").read_text() == "source\n"
+
+
+def test_a_file_that_was_too_large_for_the_base_is_kept(repo: GitRepo) -> None:
+    repo.write("big", "x" * 3000)
+    session = TestSession(repo, settings=Settings(capture_max_file_size=2000))
+    repo.write("big", "small\n")
+    session.checkpoint()
+    report = session.restore(None)
+    assert report.files == (
+        FileAction("big", "keep", "was there, and left out: too large (3 KB, capture.max_file_size is 2 KB)"),
+    )
+    assert repo.at("big").read_text() == "small\n"
 
 
 def test_a_moved_head_is_told(session: TestSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ def lines(report: RestoreReport) -> Iterator[str]:
     target = "the base" if report.target is None else f"checkpoint {report.target} ({one_line(report.description)})"
     done = Counter(file.action for file in made)
     parts = [f"{count(done[action], 'file')} {word}" for action, word in _DONE.items() if done[action]]
+    parts += [f"{done['keep']} kept"] if done["keep"] else []
     parts += [f"{len(left)} left as they are"] if left else []
     sums = ", ".join(parts) or "only empty directories differ"
     if report.interrupted:
