@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from gitsession.git import trees
 from gitsession.git.trees import GITLINK, TREE, Entry, parents
 
+_SPECIAL: Final = ("fifo", "socket", "device")
 Wanted = Callable[[bytes], bool]
 Reserved = Callable[[bytes], str | None]
 """Why a path is not to be touched though it is wanted, if it is not."""
@@ -117,7 +119,7 @@ def make_plan(
 ) -> Plan:
     """The plan from ``now`` to ``target`` for what is ``wanted`` and not ``reserved``; see the module for the rules."""
     plan = Plan()
-    untouchable = dict(now.skipped)
+    untouchable = {path: _in_words(reason) for path, reason in now.skipped.items()}
     differing = dict(_differing(objects, now, target))
     before = _Lookup(objects, known, now)
     for path, (old, new) in sorted(differing.items()):
@@ -134,7 +136,14 @@ def make_plan(
         _classify(plan, Step(path, old, new), before.version(path, old), force)
     _clear_the_way(plan, objects, target, differing, force)
     _leave_untouchable(plan, untouchable)
-    _plan_directories(plan, objects, known, now, target, lambda path: wanted(path) and reserved(path) is None)
+
+    def free(path: bytes) -> bool:
+        return wanted(path) and reserved(path) is None
+
+    # The tree has there what the last checkpoint had that could look, which may be what the target has.
+    unseen = [path for path in untouchable.keys() - differing.keys() if free(path)]
+    plan.kept += [(path, untouchable[path]) for path in unseen if _is_file_or_directory(objects, target, path)]
+    _plan_directories(plan, objects, known, now, target, free)
     return plan
 
 
@@ -197,6 +206,15 @@ def _left_out(target: State, path: bytes) -> str | None:
     """Why the target does not have a file that was there, as its checkpoint says."""
     found = next((target.skipped[one] for one in (path, *parents(path)) if one in target.skipped), None)
     return None if found is None else f"was there, and left out: {found}"
+
+
+def _in_words(reason: str) -> str:
+    return f"a {reason} is in its place" if reason in _SPECIAL else reason
+
+
+def _is_file_or_directory(objects: trees.Store, state: State, path: bytes) -> bool:
+    entry = trees.lookup(objects, state.tree, path)
+    return entry is not None and entry.mode != GITLINK
 
 
 def _plan_directories(

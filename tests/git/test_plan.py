@@ -126,6 +126,15 @@ def test_what_the_target_had_to_leave_out_is_kept(force: bool) -> None:
     ]
 
 
+def test_what_stands_unseen_in_the_place_of_a_file_is_told() -> None:
+    """The tree has the file still, for a checkpoint holds what could be looked at last."""
+    skipped = {"f": "fifo", "d": "directory unreadable", "new": "socket", "elsewhere": "fifo"}
+    now, target = state({"f": "1", "d/in": "1"}, skipped=skipped), state({"f": "1", "d/in": "1"})
+    plan = planned(now, now, target, wanted=below([b"f", b"d", b"new"]))
+    assert plan.changes_nothing
+    assert sorted(plan.kept) == [(b"d", "directory unreadable"), (b"f", "a fifo is in its place")]
+
+
 def test_exact_bytes_beside_the_tree_count() -> None:
     """The trees agree, but one state had CRLF on disk and the other LF."""
     lf = state({"f": "a\n"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -314,6 +316,14 @@ def test_ignored_files_in_a_directory_that_has_to_be_a_file(session: TestSession
             session.restore(0, force=force)
     assert repo.at("README.md/main.o").read_text() == "object\n"
     assert repo.at("README.md/main.c").read_text() == "source\n"
+
+
+def test_a_fifo_in_the_place_of_a_file_is_told(session: TestSession) -> None:
+    session.user.at("README.md").unlink()
+    os.mkfifo(session.user.at("README.md"))
+    report = session.restore(None)
+    assert report.files == (FileAction("README.md", "keep", "a fifo is in its place"),)
+    assert stat.S_ISFIFO(session.user.at("README.md").stat().st_mode)
 
 
 def test_a_file_that_was_too_large_for_the_base_is_kept(repo: GitRepo) -> None:
