@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 
@@ -73,6 +73,16 @@ def obstacles(plan: Plan, worktree: Worktree) -> tuple[list[bytes], list[tuple[b
         else:
             unrecorded.append(step.path)
     return unrecorded, blocked
+
+
+def without_standing_directories(plan: Plan, worktree: Worktree) -> Plan:
+    """``plan`` less the making of directories that stand: one with nothing but ignored files in it is not known to.
+
+    One that the plan itself empties stays, for it is one that is empty afterwards.
+    """
+    emptied = {above for path in (*(step.path for step in plan.steps), *plan.drop_dirs) for above in parents(path)}
+    make_dirs = [path for path in plan.make_dirs if path in emptied or not worktree.is_directory(path)]
+    return replace(plan, make_dirs=make_dirs)
 
 
 def missing(plan: Plan, target: State, contents: Contents) -> list[bytes]:

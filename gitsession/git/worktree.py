@@ -232,6 +232,13 @@ class Worktree:
             return not self._directory(path).names()
         return False
 
+    def is_directory(self, path: bytes) -> bool:
+        """Whether a directory stands at ``path``."""
+        with suppress(OSError, Obstructed):
+            found = self.look(path)
+            return found is not None and found.mode == TREE
+        return False
+
     # -- writing -----------------------------------------------------------------------------------------
 
     def stage(self, path: bytes, data: Iterable[bytes], mode: int, before: Found | None) -> None:

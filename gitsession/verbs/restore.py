@@ -34,7 +34,15 @@ from gitsession.git.contents import Contents
 from gitsession.git.filters import Filters
 from gitsession.git.plan import Plan, State
 from gitsession.git.repo import Repo
-from gitsession.git.restore import Progress, apply, directories, missing, obstacles, outcome
+from gitsession.git.restore import (
+    Progress,
+    apply,
+    directories,
+    missing,
+    obstacles,
+    outcome,
+    without_standing_directories,
+)
 from gitsession.git.worktree import Worktree
 from gitsession.lifecycle import COMPLETED, Doc, newest
 from gitsession.store.draft import Draft
@@ -375,7 +383,7 @@ class _Restorer:
                 [path for path, _ in drift],
                 hint="--force saves them in a checkpoint first, then overwrites them",
             )
-        return plan, captured
+        return without_standing_directories(plan, worktree), captured
 
     def _also(self, captured: Captured, unrecorded: Sequence[bytes]) -> Captured:
         """``captured`` with paths that its scan passed over."""

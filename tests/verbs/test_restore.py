@@ -338,6 +338,27 @@ def test_a_file_that_was_too_large_for_the_base_is_kept(repo: GitRepo) -> None:
     assert repo.at("big").read_text() == "small\n"
 
 
+def test_an_empty_directory_that_has_an_ignored_file_by_now_is_there(repo: GitRepo) -> None:
+    repo.at("d").mkdir()
+    session = TestSession(repo)
+    repo.write(".git/info/exclude", "*.log\n")
+    repo.write("d/x.log", "1\n")
+    session.checkpoint()
+    assert session.restore(None).files == ()
+    assert len(session.records) == 1
+
+
+def test_a_directory_that_the_restore_empties_is_recorded_as_empty(repo: GitRepo) -> None:
+    repo.at("d").mkdir()
+    session = TestSession(repo)
+    repo.write("d/f", "1\n")
+    repo.at("e/inner").mkdir(parents=True)
+    session.checkpoint()
+    session.restore(None)
+    assert session.records[-1]["empty_dirs"] == ["d"]
+    assert session.restore(None).files == ()
+
+
 def test_a_moved_head_is_told(session: TestSession, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = session.user
     session.checkpoint()
