@@ -261,7 +261,7 @@ class _Restorer:
                 warnings=(
                     *self.told,
                     *warnings,
-                    *_head_warnings(self.repo, target),
+                    *_head_warnings(self.repo, draft.doc, request.target),
                     *moves_since(draft.doc, target.get("timestamp")),
                 ),
             )
@@ -525,17 +525,30 @@ def _actions(plan: Plan, target: Index) -> tuple[FileAction, ...]:
     return tuple(sorted(found, key=lambda action: action.path))
 
 
-def _head_warnings(repo: Repo, target: Doc) -> list[str]:
+def _head_warnings(repo: Repo, doc: Doc, target: Index) -> list[str]:
     """A word when HEAD is not where it was when the checkpoint was taken; it stays where it is."""
-    now = repo.head().oid
-    then = _head_at(repo, target["timestamp"]) if "timestamp" in target else target.get("head")
+    now, then = repo.head().oid, _head_at(repo, doc, target)
     if then is None or then == now:
         return []
     at = now[:7] if now else "no commit"
     return [f"HEAD was {then[:7]} at that checkpoint and is {at} now: commits and branches stay, only files change"]
 
 
-def _head_at(repo: Repo, timestamp: str) -> str | None:
+def _head_at(repo: Repo, doc: Doc, target: Index) -> str | None:
+    """Where HEAD was when a checkpoint was taken; ``None`` for no commit, or if nobody knows.
+
+    A scan has looked, and noted it if it had moved since the scan before.  Of known paths alone a checkpoint may be
+    later than a move that the next scan notes: the reflog tells that, if it is kept and reaches back so far.
+    """
+    record = _record_of(doc, target)
+    until = doc["checkpoints"][: 0 if target is None else target + 1]
+    noted: str | None = next((one["head"] for one in reversed(until) if "head" in one), doc["base"].get("head"))
+    if record.get("capture", "scan") == "scan":
+        return noted
+    return _head_by_reflog(repo, record["timestamp"]) or noted
+
+
+def _head_by_reflog(repo: Repo, timestamp: str) -> str | None:
     """Where HEAD was at a moment, by its reflog; ``None`` if that does not reach back so far."""
     moment = datetime.fromisoformat(timestamp).timestamp()
     for line in repo.git(

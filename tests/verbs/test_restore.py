@@ -373,6 +373,25 @@ def test_a_moved_head_is_told(session: TestSession, monkeypatch: pytest.MonkeyPa
     assert repo.git("show", "HEAD:README.md") == "2"
 
 
+@pytest.mark.parametrize("target", [None, 0, 1, 2])
+def test_a_moved_head_is_told_without_a_reflog(session: TestSession, target: int | None) -> None:
+    repo = session.user
+    repo.git("config", "core.logAllRefUpdates", "false")
+    heads = [repo.git("rev-parse", "HEAD")]
+    for number in range(2):
+        repo.write("README.md", f"{number}\n")
+        heads.append(repo.commit(f"commit {number}"))
+        session.checkpoint()
+    repo.write("README.md", "more\n")
+    session.checkpoint()
+    repo.write("README.md", "last\n")
+    session.checkpoint()
+    repo.git("reflog", "expire", "--expire=all", "--all")
+    then = heads[0 if target is None else min(target + 1, 2)]
+    told = f"HEAD was {then[:7]} at that checkpoint and is {heads[2][:7]} now"
+    assert [told in warning for warning in session.restore(target).warnings] == [True] * (then != heads[2])
+
+
 def test_sessions_in_two_directories_leave_each_other_alone(repo: GitRepo) -> None:
     repo.write("a/f", "1\n")
     repo.write("b/f", "1\n")
