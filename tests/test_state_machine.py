@@ -233,7 +233,9 @@ class Machine(RuleBasedStateMachine):
             followed = now.files | target.files
             there = self.copy(followed)
             restored = replace(there, files={path: item for path, item in there.files.items() if path in followed})
-            self.copies += [now] * (report.checkpoint - len(self.copies)) + [restored]
+            # The safety checkpoint has the ignored files, too, in whose place the target has one.
+            saved = Copy(now.files | {path: before[path] for path in others & target.files.keys()}, now.empty)
+            self.copies += [saved] * (report.checkpoint - len(self.copies)) + [restored]
             assert len(self.copies) == report.checkpoint + 1
 
     @property

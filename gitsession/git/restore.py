@@ -44,35 +44,45 @@ class Applied:
     left: list[tuple[bytes, str]] = field(default_factory=list)
 
 
-def obstacles(plan: Plan, worktree: Worktree) -> tuple[list[bytes], list[tuple[bytes, str]]]:
-    """What no scan sees and the plan would need gone: looked for before anything is touched.
+@dataclass
+class Obstacles:
+    """What no scan sees and a plan needs gone.
 
-    First files that no state knows (ignored ones) at a path to be written: they can be recorded, and then replaced.
-    One that is right already counts, too: an undo would take it for the restore's work.  Then what can only be left
-    alone, with the reason: the restore has to be refused.
+    ``unrecorded`` are files that no state knows (ignored ones) at a path to be written, ``hollow`` the empty
+    directories in the place of one: they can be recorded, and then replaced.  A file that is right already counts, too:
+    an undo would take it for the restore's work.  ``blocked`` can only be left alone, with the reason: the restore has
+    to be refused.
     """
+
+    unrecorded: list[bytes] = field(default_factory=list)
+    hollow: list[bytes] = field(default_factory=list)
+    blocked: list[tuple[bytes, str]] = field(default_factory=list)
+
+
+def obstacles(plan: Plan, worktree: Worktree) -> Obstacles:
+    """Look for them before anything is touched."""
     leaving = {step.path for step in plan.steps if step.new is None}
-    unrecorded: list[bytes] = []
-    blocked: list[tuple[bytes, str]] = []
+    found = Obstacles()
     for step in plan.steps:
         if step.old is not None or step.new is None:
             continue
         try:
-            found = worktree.look(step.path)
+            there = worktree.look(step.path)
         except Obstructed as obstruction:
             if obstruction.path not in leaving:
-                blocked.append((obstruction.path, f"is in the way of {paths.encode(step.path)}"))
+                found.blocked.append((obstruction.path, f"is in the way of {paths.encode(step.path)}"))
             continue
-        if found is None:
+        if there is None:
             continue
-        if found.mode == TREE:
+        if there.mode == TREE:
             inside = [path for path in worktree.below(step.path) if path not in leaving]
-            blocked += [(path, f"is in the way of the file {paths.encode(step.path)}") for path in inside[:10]]
-        elif found.mode == OTHER:
-            blocked.append((step.path, "is neither a file nor a link"))
+            found.blocked += [(path, f"is in the way of the file {paths.encode(step.path)}") for path in inside[:10]]
+            found.hollow += worktree.hollow(step.path)
+        elif there.mode == OTHER:
+            found.blocked.append((step.path, "is neither a file nor a link"))
         else:
-            unrecorded.append(step.path)
-    return unrecorded, blocked
+            found.unrecorded.append(step.path)
+    return found
 
 
 def without_standing_directories(plan: Plan, worktree: Worktree) -> Plan:

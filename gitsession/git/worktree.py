@@ -226,6 +226,15 @@ class Worktree:
             elif found is not None:
                 yield inner
 
+    def hollow(self, path: bytes) -> Iterator[bytes]:
+        """The directories at and below a directory that have nothing in them; a nested repository's are its own."""
+        names = self._directory(path).names()
+        if not names:
+            yield path
+        for name in sorted(names):
+            if name != b".git" and self.is_directory(_join(path, name)):
+                yield from self.hollow(_join(path, name))
+
     def is_empty(self, path: bytes) -> bool:
         """Whether a directory without anything in it stands at ``path``."""
         with suppress(OSError, Obstructed):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -363,19 +363,20 @@ class _Restorer:
         plan = planned(captured)
         self._refuse_unknown(request, (captured.tree, target["tree"]), plan)
         self._refuse_missing(plan, target)
-        unrecorded, blocked = obstacles(plan, worktree)
-        if unrecorded:
-            captured = self._also(captured, unrecorded)
+        found = obstacles(plan, worktree)
+        hollow = set(found.hollow).difference(captured.empty_dirs)
+        if found.unrecorded or hollow:
+            captured = self._also(captured, found.unrecorded, hollow)
             plan = planned(captured)
-            _, blocked = obstacles(plan, worktree)
-        blocked += plan.blocked
+        # What could not be recorded is blocked by the plan now, instead of unrecorded.
+        blocked = [*found.blocked, *plan.blocked]
         if blocked:
             raise DriftError(
                 f"{_count(len(blocked), 'path')} cannot be restored: {_some(blocked)}",
                 [path for path, _ in blocked],
                 hint="move what is in the way, or leave it out with --path",
             )
-        ignored = dict.fromkeys(unrecorded, "ignored, and no checkpoint holds it")
+        ignored = dict.fromkeys(found.unrecorded, "ignored, and no checkpoint holds it")
         drift = [(path, ignored.get(path, reason)) for path, reason in plan.drift]
         if drift:
             raise DriftError(
@@ -385,8 +386,8 @@ class _Restorer:
             )
         return without_standing_directories(plan, worktree), captured
 
-    def _also(self, captured: Captured, unrecorded: Sequence[bytes]) -> Captured:
-        """``captured`` with paths that its scan passed over."""
+    def _also(self, captured: Captured, unrecorded: Sequence[bytes], hollow: Set[bytes]) -> Captured:
+        """``captured`` with files and empty directories that its scan passed over."""
         more = capture(
             self.repo,
             self._recorder.objects,
@@ -402,7 +403,8 @@ class _Restorer:
             raw=more.raw,
             changes=sorted([*captured.changes, *more.changes], key=lambda change: change.path),
             skipped=[*captured.skipped, *more.skipped],
-            differs=captured.differs or more.differs,
+            empty_dirs=sorted({*captured.empty_dirs, *hollow}),
+            differs=captured.differs or more.differs or bool(hollow),
         )
 
     def _refuse_unknown(self, request: _Request, states: Sequence[str], plan: Plan) -> None:

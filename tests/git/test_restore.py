@@ -16,7 +16,7 @@ from gitsession.git.contents import Contents
 from gitsession.git.objects import Objects
 from gitsession.git.plan import Plan, State, make_plan
 from gitsession.git.repo import Repo
-from gitsession.git.restore import Applied, apply, directories, missing, obstacles
+from gitsession.git.restore import Applied, Obstacles, apply, directories, missing, obstacles
 from gitsession.git.worktree import Worktree
 
 Change = Callable[[GitRepo], None]
@@ -54,7 +54,7 @@ class Bench:
     def go(self, now: State, target: State) -> Applied:
         plan = self.plan(now, target)
         with self.worktree() as worktree:
-            assert obstacles(plan, worktree) == ([], [])
+            assert obstacles(plan, worktree) == Obstacles()
             assert missing(plan, target, self.contents) == []
             return apply(plan, worktree, self.contents)
 
@@ -250,9 +250,9 @@ def test_ignored_files_in_a_directory_that_the_state_has_as_a_file(bench: Bench)
     bench.user.write("README.md/out.log", "precious\n")
     plan = bench.plan(recorded(bench.user), a)
     with bench.worktree() as worktree:
-        assert obstacles(plan, worktree) == (
-            [], [(b"README.md/out.log", "is in the way of the file README.md")]
-        )  # fmt: skip
+        assert obstacles(plan, worktree) == Obstacles(
+            blocked=[(b"README.md/out.log", "is in the way of the file README.md")]
+        )
 
 
 def test_an_ignored_file_at_a_place_that_is_to_be_written(bench: Bench) -> None:
@@ -262,7 +262,17 @@ def test_an_ignored_file_at_a_place_that_is_to_be_written(bench: Bench) -> None:
     bench.user.write(".git/info/exclude", "README.md\n")
     bench.user.write("README.md", "precious\n")
     with bench.worktree() as worktree:
-        assert obstacles(bench.plan(b, a), worktree) == ([b"README.md"], [])
+        assert obstacles(bench.plan(b, a), worktree) == Obstacles(unrecorded=[b"README.md"])
+
+
+def test_empty_directories_at_a_place_that_is_to_be_written(bench: Bench) -> None:
+    a = recorded(bench.user)
+    bench.user.at("README.md").unlink()
+    b = recorded(bench.user)
+    bench.user.at("README.md/x/y").mkdir(parents=True)
+    bench.user.at("README.md/z").mkdir()
+    with bench.worktree() as worktree:
+        assert obstacles(bench.plan(b, a), worktree) == Obstacles(hollow=[b"README.md/x/y", b"README.md/z"])
 
 
 def test_a_missing_object_is_told_before_anything_is_touched(bench: Bench) -> None:

@@ -303,6 +303,20 @@ def test_undo_brings_back_an_ignored_file_that_was_the_only_change(session: Test
     assert repo.snapshot() == before
 
 
+def test_undo_brings_back_ignored_empty_directories_in_the_place_of_a_file(session: TestSession) -> None:
+    repo = session.user
+    session.checkpoint()
+    repo.at("README.md").unlink()
+    repo.write(".git/info/exclude", "README.md\n")
+    session.checkpoint()
+    repo.at("README.md/x/y").mkdir(parents=True)
+    before = repo.snapshot()
+    session.restore(0)
+    assert repo.at("README.md").is_file()
+    session.undo()
+    assert repo.snapshot() == before
+
+
 def test_ignored_files_in_a_directory_that_has_to_be_a_file(session: TestSession) -> None:
     repo = session.user
     session.checkpoint()
