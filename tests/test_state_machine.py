@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,10 +48,11 @@ ATTRIBUTES = [b"", b"*.txt text eol=crlf\n", b"* text=auto\n", b"*.txt ident\n"]
 
 @dataclass(frozen=True)
 class Copy:
-    """What a checkpoint has to give back."""
+    """What a checkpoint has to give back, and which files were there beside that."""
 
     files: Files
     empty: frozenset[bytes]
+    beside: frozenset[bytes]
 
 
 class Machine(RuleBasedStateMachine):
@@ -66,6 +68,7 @@ class Machine(RuleBasedStateMachine):
         self.outside.mkdir()
         (self.outside / "theirs").write_bytes(b"theirs")
         self.user = GitRepo.init(self.top / "repo")
+        self.rules = GitRepo.init(self.top / "rules")
         self.nested = 0
 
     @initialize(ignored=st.sampled_from(IGNORES), content=st.sampled_from(CONTENTS))
@@ -193,11 +196,12 @@ class Machine(RuleBasedStateMachine):
                 self.session.undo()
             return
         target = self.base if last["safety"] is None else self.copies[last["safety"]]
-        self.go(target, lambda: self.session.undo(force=force), force)
+        at_once = last is self.session.records[-1] and self.copy(self.latest.files) == self.latest
+        self.go(target, lambda: self.session.undo(force=force), force, exact=at_once)
 
     # -- the oracle ---------------------------------------------------------------------------------------
 
-    def go(self, target: Copy, restore: object, force: bool) -> None:
+    def go(self, target: Copy, restore: object, force: bool, *, exact: bool = False) -> None:
         users, before = self.user.user_state(), self.disk()
         known, now = self.latest, self.copy(self.latest.files)
         drift = {
@@ -208,6 +212,7 @@ class Machine(RuleBasedStateMachine):
         }  # fmt: skip
         new = {path for path in now.files if path not in known.files and path not in target.files}
         others = {path for path in before if path not in now.files}
+        unsure = set() if exact else self.ignored_by(target, now.files.keys() - target.files.keys())
         try:
             report: RestoreReport = restore()  # type: ignore[operator]
         except DriftError:
@@ -216,13 +221,16 @@ class Machine(RuleBasedStateMachine):
             return
         finally:
             assert self.user.user_state() == users
-        assert force or not drift, f"overwrote {drift}"
+        assert force or not drift - unsure, f"overwrote {drift}"
         assert not report.left
         after = self.disk()
         displaced = {path for path in new | others if collide({path}, target)} if force else set()
         for path in (new | others) - displaced:
             assert after.get(path) == before[path], f"lost {path!r}"
-        expected = {path: before[path] for path in (new | others) - displaced} | target.files
+        for path in unsure & target.beside:
+            assert after.get(path) == before[path], f"{path!r} was there, ignored"
+        kept = (new | others) - displaced | unsure & after.keys()
+        expected = {path: before[path] for path in kept} | target.files
         assert after == expected
         if not new:
             stray = self.empty_directories() - target.empty
@@ -234,7 +242,8 @@ class Machine(RuleBasedStateMachine):
             there = self.copy(followed)
             restored = replace(there, files={path: item for path, item in there.files.items() if path in followed})
             # The safety checkpoint has the ignored files, too, in whose place the target has one.
-            saved = Copy(now.files | {path: before[path] for path in others & target.files.keys()}, now.empty)
+            found = {path: before[path] for path in others & target.files.keys()}
+            saved = Copy(now.files | found, now.empty, now.beside - found.keys())
             self.copies += [saved] * (report.checkpoint - len(self.copies)) + [restored]
             assert len(self.copies) == report.checkpoint + 1
 
@@ -249,10 +258,15 @@ class Machine(RuleBasedStateMachine):
         )
         wanted = {*listed.split(b"\0"), *followed}
         disk = self.disk()
-        return Copy(
-            {path: item for path, item in disk.items() if path in wanted and not path.startswith(b"nested")},
-            frozenset(self.empty_directories()),
-        )
+        files = {path: item for path, item in disk.items() if path in wanted and not path.startswith(b"nested")}
+        return Copy(files, frozenset(self.empty_directories()), frozenset(disk.keys() - files.keys()))
+
+    def ignored_by(self, target: Copy, paths: Set[bytes]) -> set[bytes]:
+        """Those of ``paths`` that the rules of a checkpoint name: they may have been there."""
+        self.rules.write(".gitignore", target.files[b".gitignore"][2])
+        asked = b"".join(path + b"\0" for path in paths)
+        named = self.rules.git_bytes("check-ignore", "--no-index", "-z", "--stdin", input=asked, ok=(0, 1))
+        return {path for path in named.split(b"\0") if path}
 
     def disk(self) -> Files:
         found: Files = {}

@@ -35,7 +35,7 @@ class State:
     """A working tree as a checkpoint records it.
 
     ``raw`` has the exact bytes of paths for which git's filters would not give them back from the tree's blob;
-    ``skipped`` says why a path was left out.
+    ``skipped`` says why a path was left out, or may have been.
     """
 
     tree: str
@@ -125,7 +125,7 @@ def make_plan(
     for path, (old, new) in sorted(differing.items()):
         if not wanted(path):
             continue
-        reason = reserved(path) or (_left_out(target, path) if new is None else None)
+        reason = reserved(path) or (_left_out(objects, target, path) if new is None else None)
         if reason is not None:
             plan.kept.append((path, reason))
             continue
@@ -202,10 +202,12 @@ def _leave_untouchable(plan: Plan, untouchable: Mapping[bytes, str]) -> None:
             plan.blocked.append((step.path, reason))
 
 
-def _left_out(target: State, path: bytes) -> str | None:
-    """Why the target does not have a file that was there, as its checkpoint says."""
+def _left_out(objects: trees.Store, target: State, path: bytes) -> str | None:
+    """Why the target does not have a file that may have been there."""
     found = next((target.skipped[one] for one in (path, *parents(path)) if one in target.skipped), None)
-    return None if found is None else f"was there, and left out: {found}"
+    if found is None or _in_the_way(objects, target, path):
+        return None
+    return f"may have been there, but left out: {found}"
 
 
 def _in_words(reason: str) -> str:

@@ -32,6 +32,7 @@ from gitsession.git import trees
 from gitsession.git.capture import Captured, capture
 from gitsession.git.contents import Contents
 from gitsession.git.filters import Filters
+from gitsession.git.ignoring import ignored_in
 from gitsession.git.plan import Plan, State
 from gitsession.git.repo import Repo
 from gitsession.git.restore import (
@@ -251,7 +252,7 @@ class _Restorer:
             known = newest(draft.doc)
             theirs = _directories_of_others(self._store, draft.doc, self.repo)
             reserved = _reserved(theirs, request.paths)
-            plan, captured = self._agreed_plan(known, captured, target, request, reserved, worktree)
+            plan, captured = self._agreed_plan(draft.doc, captured, request, reserved, worktree)
             report = RestoreReport(
                 session_id=self._id,
                 target=request.target,
@@ -316,11 +317,12 @@ class _Restorer:
         request = _Request.from_json(journalled)
         theirs = {texts.decode(path): owner for path, owner in journalled.get("theirs", {}).items()}
         target = _record_of(doc, request.target)
+        now = self._state(_record_of(doc, journalled["safety"]))
         plan = planning.make_plan(
             self._recorder.objects,
             known=self._state(_record_of(doc, journalled["known"])),
-            now=self._state(_record_of(doc, journalled["safety"])),
-            target=self._state(target),
+            now=now,
+            target=self._target(doc, request.target, now),
             wanted=planning.below(request.paths or (b"",)),
             reserved=_reserved(theirs, request.paths),
             force=request.force,
@@ -340,21 +342,23 @@ class _Restorer:
 
     def _agreed_plan(
         self,
-        known: Doc,
+        doc: Doc,
         captured: Captured,
-        target: Doc,
         request: _Request,
         reserved: planning.Reserved,
         worktree: Worktree,
     ) -> tuple[Plan, Captured]:
         """The plan, and what was captured, with files that only ``force`` makes us record; or the refusal."""
 
-        def planned(now: Captured) -> Plan:
+        target = _record_of(doc, request.target)
+
+        def planned(captured: Captured) -> Plan:
+            now = _state_of(captured)
             return planning.make_plan(
                 self._recorder.objects,
-                known=self._state(known),
-                now=_state_of(now),
-                target=self._state(target),
+                known=self._state(newest(doc)),
+                now=now,
+                target=self._target(doc, request.target, now),
                 wanted=planning.below(request.paths or (b"",)),
                 reserved=reserved,
                 force=request.force,
@@ -478,6 +482,21 @@ class _Restorer:
             empty_dirs=frozenset(texts.decode(path) for path in record.get("empty_dirs", [])),
             skipped={texts.decode(item["path"]): item["reason"] for item in record.get("skipped", [])},
         )
+
+    def _target(self, doc: Doc, index: Index, now: State) -> State:
+        """The state to go to.  It may have had files of which it says nothing, for its own ignore rules name them.
+
+        Not those that the checkpoint right before it holds: what was captured is followed, ignored or not.  Nor those
+        that the restore right after it made.
+        """
+        target, objects = self._state(_record_of(doc, index)), self._recorder.objects
+        gone = [change.path for change in trees.diff(objects, now.tree, target.tree) if change.new is None]
+        ignored = ignored_in(self.repo, objects, target.tree, gone)
+        neighbours = [] if index is None else [_record_of(doc, index - 1 if index else None)]
+        later = doc["checkpoints"][0 if index is None else index + 1 :][:1]
+        neighbours += [record for record in later if record.get("safety", BASE) == index]
+        unsure = [path for path in ignored if not any(trees.lookup(objects, one["tree"], path) for one in neighbours)]
+        return replace(target, skipped={**dict.fromkeys(unsure, "ignored"), **target.skipped})
 
 
 def _state_of(captured: Captured) -> State:

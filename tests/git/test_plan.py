@@ -121,9 +121,15 @@ def test_what_the_target_had_to_leave_out_is_kept(force: bool) -> None:
     plan = planned(now, now, target, force=force)
     assert actions(plan) == {"subs": "delete"}
     assert plan.kept == [
-        (b"big", "was there, and left out: too large (2 GB)"),
-        (b"sub/in", "was there, and left out: nested repository"),
+        (b"big", "may have been there, but left out: too large (2 GB)"),
+        (b"sub/in", "may have been there, but left out: nested repository"),
     ]
+
+
+def test_what_stands_where_the_target_has_something_was_not_there() -> None:
+    target = state({"d/f": "1"}, skipped={"d": "ignored"})
+    now = state({"d": "1"})
+    assert actions(planned(now, now, target)) == {"d": "delete", "d/f": "create"}
 
 
 def test_what_stands_unseen_in_the_place_of_a_file_is_told() -> None:

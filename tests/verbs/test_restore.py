@@ -332,6 +332,45 @@ def test_ignored_files_in_a_directory_that_has_to_be_a_file(session: TestSession
     assert repo.at("README.md/main.c").read_text() == "source\n"
 
 
+def test_a_file_that_the_base_ignored_is_kept(repo: GitRepo) -> None:
+    """It was there, and only a later edit of the rules had it captured."""
+    repo.write(".gitignore", ".env\n")
+    repo.commit("rules")
+    repo.write(".env", "key\n")
+    session = TestSession(repo)
+    repo.write(".gitignore", "")
+    repo.write("new", "1\n")
+    session.checkpoint()
+    before = repo.snapshot()
+    report = session.restore(None)
+    assert FileAction(".env", "keep", "may have been there, but left out: ignored") in report.files
+    assert repo.at(".env").read_text() == "key\n"
+    assert not repo.at("new").exists()
+    session.undo()
+    assert repo.snapshot() == before
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_undo_takes_an_ignored_file_back_that_the_restore_made(session: TestSession, turns: int) -> None:
+    """The rules of the safety checkpoint name it, but it was not there."""
+    repo = session.user
+    repo.write("a.log", "captured\n")
+    session.checkpoint()
+    with_file = repo.snapshot()
+    repo.write(".gitignore", "*.log\n")
+    session.checkpoint()
+    repo.at("a.log").unlink()
+    session.checkpoint()
+    repo.write("b", "1\n")
+    session.checkpoint()
+    without = repo.snapshot()
+    session.restore(0)
+    assert repo.snapshot() == with_file
+    for turn in range(turns):
+        session.undo()
+        assert repo.snapshot() == (with_file if turn % 2 else without)
+
+
 def test_a_fifo_in_the_place_of_a_file_is_told(session: TestSession) -> None:
     session.user.at("README.md").unlink()
     os.mkfifo(session.user.at("README.md"))
@@ -347,7 +386,7 @@ def test_a_file_that_was_too_large_for_the_base_is_kept(repo: GitRepo) -> None:
     session.checkpoint()
     report = session.restore(None)
     assert report.files == (
-        FileAction("big", "keep", "was there, and left out: too large (3 KB, capture.max_file_size is 2 KB)"),
+        FileAction("big", "keep", "may have been there, but left out: too large (3 KB, capture.max_file_size is 2 KB)"),
     )
     assert repo.at("big").read_text() == "small\n"
 
