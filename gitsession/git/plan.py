@@ -84,10 +84,14 @@ class Step:
 
 @dataclass
 class Plan:
-    """Steps sorted by path, directories to make and (deepest first) to drop, and what is not done, with reasons."""
+    """Steps sorted by path, directories to make and (deepest first) to drop, and what is not done, with reasons.
+
+    ``standing_dirs`` are directories to make of which a look at the disk has shown that they stand.
+    """
 
     steps: list[Step] = field(default_factory=list)
     make_dirs: list[bytes] = field(default_factory=list)
+    standing_dirs: list[bytes] = field(default_factory=list)
     drop_dirs: list[bytes] = field(default_factory=list)
     kept: list[tuple[bytes, str]] = field(default_factory=list)
     drift: list[tuple[bytes, str]] = field(default_factory=list)

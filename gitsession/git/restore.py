@@ -86,13 +86,11 @@ def obstacles(plan: Plan, worktree: Worktree) -> Obstacles:
 
 
 def without_standing_directories(plan: Plan, worktree: Worktree) -> Plan:
-    """``plan`` less the making of directories that stand: one with nothing but ignored files in it is not known to.
-
-    One that the plan itself empties stays, for it is one that is empty afterwards.
-    """
-    emptied = {above for path in (*(step.path for step in plan.steps), *plan.drop_dirs) for above in parents(path)}
-    make_dirs = [path for path in plan.make_dirs if path in emptied or not worktree.is_directory(path)]
-    return replace(plan, make_dirs=make_dirs)
+    """``plan`` less the making of directories that stand: no scan tells of one with nothing but ignored files in it."""
+    standing = {path for path in plan.make_dirs if worktree.is_directory(path)}
+    return replace(
+        plan, make_dirs=[path for path in plan.make_dirs if path not in standing], standing_dirs=sorted(standing)
+    )
 
 
 def missing(plan: Plan, target: State, contents: Contents) -> list[bytes]:
@@ -253,7 +251,7 @@ def outcome(objects: Objects, before: State, plan: Plan, applied: Applied, workt
         for step in steps
         if step.new is not None and step.path in same_blob and before.raw.get(step.path) != raw.get(step.path)
     ]
-    maybe_empty = {*before.empty_dirs, *plan.make_dirs, *plan.drop_dirs}
+    maybe_empty = {*before.empty_dirs, *plan.make_dirs, *plan.standing_dirs, *plan.drop_dirs}
     return Captured(
         tree=tree,
         changes=sorted(changes, key=lambda change: change.path),

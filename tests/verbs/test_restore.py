@@ -401,6 +401,16 @@ def test_an_empty_directory_that_has_an_ignored_file_by_now_is_there(repo: GitRe
     assert len(session.records) == 1
 
 
+def test_an_empty_directory_that_was_ignored_meanwhile_is_recorded_as_empty(repo: GitRepo) -> None:
+    repo.at("d").mkdir()
+    session = TestSession(repo)
+    repo.write(".gitignore", "d/\n")
+    session.checkpoint()
+    assert session.records[-1]["empty_dirs"] == []
+    assert [file.path for file in session.restore(None).files] == [".gitignore"]
+    assert session.records[-1]["empty_dirs"] == ["d"]
+
+
 def test_a_directory_that_the_restore_empties_is_recorded_as_empty(repo: GitRepo) -> None:
     repo.at("d").mkdir()
     session = TestSession(repo)
