@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gitsession.git import trees
-from gitsession.git.contents import Contents, exact_entry
+from gitsession.git.contents import Contents
 from gitsession.git.objects import Objects
 from gitsession.git.plan import State, Version, Wanted, everything
 from gitsession.git.repo import Repo
@@ -100,7 +100,7 @@ def unseen(
         if entry is None or entry != trees.lookup(objects, new.tree, path):
             continue
         versions = [(state, Version(entry, state.raw.get(path))) for state in (old, new)]
-        if len({exact_entry(version).oid for _, version in versions}) == 1:
+        if len({version.exact.oid for _, version in versions}) == 1:
             continue
         note = next(_line_ends(*(_exact(contents, path, *version) for version in versions)), None)
         if note is None or not ignore_space:
