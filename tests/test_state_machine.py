@@ -202,7 +202,7 @@ class Machine(RuleBasedStateMachine):
     # -- the oracle ---------------------------------------------------------------------------------------
 
     def go(self, target: Copy, restore: object, force: bool, *, exact: bool = False) -> None:
-        users, before = self.user.user_state(), self.disk()
+        users, before, hollow = self.user.user_state(), self.disk(), self.hollow()
         known, now = self.latest, self.copy(self.latest.files)
         drift = {
             path
@@ -240,7 +240,11 @@ class Machine(RuleBasedStateMachine):
             # What was restored is followed from then on, as what was captured is; not what is no longer ignored now.
             followed = now.files | target.files
             there = self.copy(followed)
-            restored = replace(there, files={path: item for path, item in there.files.items() if path in followed})
+            restored = replace(
+                there,
+                files={path: item for path, item in there.files.items() if path in followed},
+                empty=there.empty - (hollow - now.empty - target.empty),
+            )
             # The safety checkpoint has the ignored files, too, in whose place the target has one.
             found = {path: before[path] for path in others & target.files.keys()}
             saved = Copy(now.files | found, now.empty, now.beside - found.keys())
@@ -278,14 +282,18 @@ class Machine(RuleBasedStateMachine):
     def directories(self) -> set[bytes]:
         return {path for path, (kind, _, _) in self.user.snapshot().items() if kind == "dir"}
 
-    def empty_directories(self) -> set[bytes]:
-        """Those that are no ignored thing: ignored directories are nobody's business."""
+    def hollow(self) -> set[bytes]:
+        """Directories with nothing in them."""
         shot = self.user.snapshot()
         full = {path.rpartition(b"/")[0] for path in shot}
-        empty = {
+        return {
             path for path, (kind, _, _) in shot.items()
             if kind == "dir" and path not in full and not path.startswith(b"nested")
         }  # fmt: skip
+
+    def empty_directories(self) -> set[bytes]:
+        """Those that are no ignored thing: ignored directories are nobody's business."""
+        empty = self.hollow()
         asked = b"".join(path + b"/\0" for path in empty)
         ignored = self.user.git_bytes("check-ignore", "--no-index", "-z", "--stdin", input=asked, ok=(0, 1))
         return empty - {path.rstrip(b"/") for path in ignored.split(b"\0")}

@@ -7,7 +7,7 @@ was done before), or something else (somebody wrote there meanwhile: it is left 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -82,7 +82,22 @@ def obstacles(plan: Plan, worktree: Worktree) -> Obstacles:
             found.blocked.append((step.path, "is neither a file nor a link"))
         else:
             found.unrecorded.append(step.path)
+    found.blocked += _in_place_of_directories(plan, worktree, leaving)
     return found
+
+
+def _in_place_of_directories(plan: Plan, worktree: Worktree, leaving: Set[bytes]) -> Iterator[tuple[bytes, str]]:
+    for path in plan.make_dirs:
+        place = path
+        try:
+            found = worktree.look(path)
+        except Obstructed as obstruction:
+            place = obstruction.path
+        else:
+            if found is None or found.mode == TREE:
+                continue
+        if place not in leaving:
+            yield place, f"is in the way of the directory {paths.encode(path)}"
 
 
 def without_standing_directories(plan: Plan, worktree: Worktree) -> Plan:

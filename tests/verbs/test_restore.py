@@ -303,6 +303,23 @@ def test_undo_brings_back_an_ignored_file_that_was_the_only_change(session: Test
     assert repo.snapshot() == before
 
 
+@pytest.mark.parametrize("place", ["empty", "empty/below"])
+def test_an_ignored_link_where_a_directory_has_to_be_is_refused(session: TestSession, place: str) -> None:
+    """Before anything is touched, and whatever is forced."""
+    repo = session.user
+    repo.at(place).mkdir(parents=True)
+    session.checkpoint()
+    repo.at(place).rmdir()
+    if place != "empty":
+        repo.at("empty").rmdir()
+    repo.write(".git/info/exclude", "empty\n")
+    repo.at("empty").symlink_to("README.md")
+    before = repo.snapshot()
+    with pytest.raises(DriftError, match=f"empty .*is in the way of the directory {place}"):
+        session.restore(0, force=True)
+    assert repo.snapshot() == before
+
+
 def test_undo_brings_back_ignored_empty_directories_in_the_place_of_a_file(session: TestSession) -> None:
     repo = session.user
     session.checkpoint()
