@@ -21,8 +21,8 @@ from gitsession.git.filters import Filters
 from gitsession.git.indexes import Index, Indexes
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo, Running
+from gitsession.git.temporaries import is_temporary
 from gitsession.git.trees import GITLINK, TREE, Entry
-from gitsession.git.worktree import is_temporary
 
 _CHANGED: Final = ("diff-files", "-z", "--raw")
 _UNTRACKED: Final = ("ls-files", "-z", "-o", "--exclude-standard")

@@ -18,7 +18,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,6 +29,7 @@ from typing import Final, Self
 
 from gitsession import seam
 from gitsession.errors import RepositoryError
+from gitsession.git.temporaries import prefix
 from gitsession.git.trees import EXECUTABLE, FILE, LINK, TREE, storable
 
 OTHER: Final = 0
@@ -45,7 +45,6 @@ _CHUNK = 1024 * 1024
 CHANGED: Final = "changed while the restore ran"
 _BATCH_FILES = 512
 _BATCH_BYTES = 64 * 1024 * 1024
-_TEMPORARY = re.compile(rb"(?:.*/)?\.gitsession-[0-9a-f]{8,12}(?:-\d+){1,2}", re.DOTALL)
 # From here on one sync of the file system costs less than one of each file (measured: 5,000 files 0.6 s against 1.8 s).
 _SYNC_ALL_FROM = 32
 
@@ -141,7 +140,7 @@ class Worktree:
         self._token = token
         self._object_format = object_format
         self._root = _Directory.open(os.fsencode(root))
-        self._prefix = b".gitsession-" + token.encode() + b"-"
+        self._prefix = prefix(token)
         self._new_hash = getattr(hashlib, object_format)
         self._executable_bits = executable_bits
         self._made = 0
@@ -486,11 +485,6 @@ class Worktree:
             digest.update(chunk)
         name: str = digest.hexdigest()
         return name
-
-
-def is_temporary(path: bytes) -> bool:
-    """Whether only a writer of ours gives a file this name."""
-    return b".gitsession-" in path and _TEMPORARY.fullmatch(path) is not None
 
 
 def reason_of(error: OSError | Obstructed) -> str:
