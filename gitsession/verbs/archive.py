@@ -30,6 +30,7 @@ from gitsession.store.files import explained, private_dir
 from gitsession.store.journal import Journal
 from gitsession.store.sessions import SessionStore
 from gitsession.store.state import read_state
+from gitsession.verbs.births import described
 from gitsession.verbs.checkpoint import Recorder, repository_of
 from gitsession.verbs.delete import delete, undelete
 from gitsession.verbs.offered import OFFERED, offered
@@ -170,17 +171,12 @@ def unarchive(store: SessionStore, file: Path, start: Path, repository: Path | N
                 renamed = _take_in(Ledger(repo, objects, session_id), packed, head)
                 grafted = bool(renamed)
                 values = _renamed(draft.doc, renamed)
-            described = {
-                "worktree": str(repo.worktree),
-                "git_dir": str(repo.git_dir),
-                "common_dir": str(repo.common_dir),
-                "object_format": repo.object_format,
-            }
-            moved = described != draft.doc.get("repository")
+            here = described(repo)
+            moved = here != draft.doc.get("repository")
             if draft.doc.get("command"):
                 values |= offered(draft.doc["command"])
             if moved or values:
-                draft.log("settings", values={**values, "repository": described})
+                draft.log("settings", values={**values, "repository": here})
                 draft.save()
             snapshot, journal = _files(scratch, session_id)
             store.accept(session_id, snapshot.read_bytes(), journal)

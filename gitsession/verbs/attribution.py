@@ -53,7 +53,7 @@ def _neighbours(recorder: Recorder, since: str) -> Iterator[tuple[str, bool]]:
         with suppress(GitSessionError, LookupError, TypeError, AttributeError):  # not on this machine, or damaged
             if session_id != recorder.session_id:
                 doc = recorder.store.read(session_id)
-                if doc["repository"]["worktree"] == str(recorder.repo.worktree):
+                if doc["repository"]["worktree"] == paths.name_of(recorder.repo.worktree):
                     run = doc["runs"][-1] if doc["runs"] else {}
                     yield session_id, not run.get("tracked") and run.get("started_at", "") >= since
 

@@ -27,10 +27,7 @@ def new_record(
     command: Sequence[str] = (),
     priority: int = 0,
 ) -> Doc:
-    """A session in its first state, begun in the directory ``start``; ``files`` are relative to the worktree.
-
-    ``RepositoryError`` if one of these is at a path that is no text.
-    """
+    """A session in its first state, begun in the directory ``start``; ``files`` are relative to the worktree."""
     head = repo.head()
     now = timestamp()
     hashed = task_hash(task)

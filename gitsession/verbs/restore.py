@@ -593,7 +593,7 @@ def _directories_of_others(store: SessionStore, doc: Doc, repo: Repo) -> dict[by
     starts = {
         _start_of(store.read(summary.id), repo): summary.id
         for summary in store.summaries()
-        if summary.worktree == str(repo.worktree) and summary.status != COMPLETED and not summary.problem
+        if summary.worktree == texts.name_of(repo.worktree) and summary.status != COMPLETED and not summary.problem
     }
     return {
         start: owner

@@ -33,7 +33,7 @@ from gitsession.clock import precise
 from gitsession.config import Settings
 from gitsession.errors import SessionBusy, SessionCorrupted, SessionTooNew
 from gitsession.lifecycle import Doc, newest
-from gitsession.paths import decode, encode
+from gitsession.paths import decode, encode, name_of
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.tasks import task_hash
@@ -219,7 +219,7 @@ class _Feeding:
             "id": event.native,
             "version": told.version or known.get("version"),
             "model": event.model or told.model or known.get("model"),
-            "directory": str(event.directory) if moved and event.directory else known.get("directory"),
+            "directory": name_of(event.directory) if moved and event.directory else known.get("directory"),
             "transcript": event.transcript or known.get("transcript"),
         }
         if not agents or agents[-1] is not known or {**known, "at": None} != {**now, "at": None}:
