@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MARK: Final = "PINABLE_SESSION_ID"
 _ROUNDS: Final = 3
 _AFTER_KILL: Final = 2.0
+_EXEC: Final = 0.5  # seconds
+_LOOKS: Final = 5  # at a process without variables that has arguments: it may have become what it is meanwhile
 
 
 @dataclass(frozen=True)
@@ -124,13 +126,27 @@ def _all_marked(spared: Collection[int] = ()) -> Iterator[tuple[str, Process]]:
         if process.pid in never:
             continue
         with suppress(psutil.Error, OSError):
-            environ = process.environ()
+            environ = _environment(process)
             if (
                 MARK in environ
                 and environ.get("PINABLE_HOME") == os.environ.get("PINABLE_HOME")
                 and process.username() == own.username()
             ):
                 yield environ[MARK], process
+
+
+def _environment(process: Process) -> dict[str, str]:
+    """Its variables.
+
+    A process that is just becoming another program (exec) shows none for a moment, and no arguments either.  Threads of
+    Linux's kernel never have any: they have no file that they run.
+    """
+    until = time.monotonic() + _EXEC
+    looks = 0
+    while not (environ := process.environ()) and looks < _LOOKS and time.monotonic() < until and process.exe():
+        looks += bool(process.cmdline())
+        time.sleep(0.001)
+    return environ
 
 
 def _own() -> set[int]:

@@ -66,6 +66,14 @@ def test_the_same_id_under_another_home_is_another_session(start: Start, monkeyp
     assert len(end_survivors("sess_home")) == 1
 
 
+def test_a_process_is_found_while_it_becomes_another_program(start: Start, tmp_path: Path) -> None:
+    """In the middle of that the system shows neither its variables nor its arguments."""
+    script = tmp_path / "again.sh"
+    script.write_text(f"exec sh {script}\n")
+    process = start("sh", str(script), PINABLE_SESSION_ID="sess_exec")
+    assert [[found.pid for found in marked("sess_exec")] for _ in range(100)] == [[process.pid]] * 100
+
+
 def test_own_children_and_other_sessions_are_no_survivors(start: Start) -> None:
     start(PINABLE_SESSION_ID="sess_mine")
     start(PINABLE_SESSION_ID="sess_mine2")
