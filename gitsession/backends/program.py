@@ -164,6 +164,8 @@ class _Attendance:
         self._noise = Text("stderr")
         self._noise_tail = b""
         self._tick_at = 0.0
+        self._heard = False
+        """Something has come since the last ``Tick``."""
         self._last_signal: int | None = None
         self._descendants: list[Process] = []
         self._over = False
@@ -236,6 +238,7 @@ class _Attendance:
         """What comes within a moment; a ``Tick`` if that is nothing, or if the last one is a moment ago."""
         got = self._pipes.get(_TICK)
         if got is not None:
+            self._heard = True
             stream, data = got
             if stream == "stdout":
                 yield from self._listener.feed(data)
@@ -245,7 +248,8 @@ class _Attendance:
         now = time.monotonic()
         if got is None or now >= self._tick_at:
             self._tick_at = now + _TICK
-            yield Tick(heard=got is not None)
+            heard, self._heard = self._heard, False
+            yield Tick(heard=heard)
 
     def _verdict(self) -> Done | Failed:
         status = self._process.returncode
