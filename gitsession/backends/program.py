@@ -33,8 +33,6 @@ from gitsession.secrets import without_secrets
 
 if TYPE_CHECKING:
     from psutil import Process
-if sys.platform == "linux":
-    import fcntl
 
 _TICK: Final = 0.05
 _CHUNK: Final = 64 * 1024
@@ -290,7 +288,6 @@ class _Pipes:
         streams: tuple[tuple[Stream, Any], ...] = (("stdout", process.stdout), ("stderr", process.stderr))
         for name, pipe in streams:
             self.open += 1
-            _widen(pipe)
             self._watched.append(pipe)
             threading.Thread(target=self._read, args=(name, pipe), name=f"agent-{name}", daemon=True).start()
 
@@ -352,13 +349,6 @@ class _Pipes:
         self._busy.discard(name)
 
 
-def _widen(pipe: IO[bytes]) -> None:
-    """Let a pipe hold as much as it can: some programs do not wait at their end until their last words are read."""
-    if sys.platform == "linux":
-        with suppress(OSError):  # the user has too many such pipes
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
-
-
 def _readable(pipe: IO[bytes], patience: int | None) -> bool:
     """Whether a read would not wait, as soon as that is so or after ``patience`` milliseconds."""
     if sys.platform == "win32":
@@ -381,18 +371,25 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
         return _spawn(program, ("/bin/sh", *program.command))
 
 
-def _spawn(program: Program, command: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    with _interruptible(), _as_input(program.given) as given:
-        return subprocess.Popen(
-            command,
-            cwd=program.directory,
-            env=program.environment,
-            stdin=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            **_GROUP,
-        )
+def _spawn(program: Program, command: tuple[str, ...], pipesize: int = _PIPE) -> subprocess.Popen[bytes]:
+    """The pipes hold as much as they can: some programs do not wait at their end until their last words are read."""
+    try:
+        with _interruptible(), _as_input(program.given) as given:
+            return subprocess.Popen(
+                command,
+                cwd=program.directory,
+                env=program.environment,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pipesize=pipesize,
+                **_GROUP,
+            )
+    except PermissionError as error:
+        if error.errno != errno.EPERM or pipesize < 0:
+            raise
+        return _spawn(program, command, -1)  # the user has too many such pipes
 
 
 @contextmanager

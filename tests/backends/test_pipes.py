@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from backends.agents import command_job, python_script, quick_backend
 
 from gitsession.backends import program as attending
-from gitsession.backends.base import Done, Output
+from gitsession.backends.base import Done, Output, Tick
 
 HELD = 512 * 1024
 LIMIT = Path("/proc/sys/fs/pipe-max-size")
@@ -34,6 +35,20 @@ def test_last_words_are_not_lost_that_a_program_does_not_wait_for(tmp_path: Path
     assert "".join(event.text for event in printed if event.stream == "stderr") == str(HELD)
     assert sum(len(event.text) for event in printed if event.stream == "stdout") == HELD
     assert events[-1] == Done()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pipes have one size here")
+def test_where_pipes_may_hold_no_more_a_program_is_heard_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EPERM, "too many pages in the user's pipes")
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    events = quick_backend().run(command_job(tmp_path, "echo heard"))
+    assert [event for event in events if not isinstance(event, Tick)] == [Output("heard\n"), Done()]
 
 
 @pytest.mark.skipif(sys.platform != "linux" or int(LIMIT.read_text()) < attending._PIPE, reason="pipes here hold less")
