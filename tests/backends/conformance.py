@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from backends.agents import PATIENT
 
 from gitsession.backends.base import (
     Backend,
@@ -34,7 +35,7 @@ from gitsession.errors import BackendMissing, UsageError
 SCENARIOS = {
     "speaks": "tells a phase (if it has any) and its end, usage of 10 in and 5 out, a checkpoint hint, 'hello'; ends",
     "fails": "fails by itself",
-    "waits": "prints 'ready', then works until it is asked to stop, and heeds that",
+    "waits": "prints 'ready', then works until it is asked to stop (ten minutes at least), and heeds that",
     "stubborn": "prints 'ready', then works on whatever it is asked",
     "missing": "needs something that is not installed",
     "impossible": "is a job that lacks what the backend needs",
@@ -122,13 +123,14 @@ def check_something_comes_at_least_every_tenth_of_a_second(subject: Subject, pla
 
     def on_event(event: Event) -> None:
         times.append(time.monotonic())
-        if len(times) == 15:
+        if len(times) == 30:
             backend.stop()
 
     run(backend, subject.job("waits", place), on_event)
     gaps = sorted(b - a for a, b in itertools.pairwise(times))
-    assert gaps[len(gaps) // 2] <= 0.1
-    assert gaps[-1] < 0.5, "even on a busy machine, and while it is being stopped"
+    # A busy machine makes gaps longer, none shorter.
+    assert gaps[len(gaps) // 4] <= 0.1
+    assert gaps[-1] < PATIENT, "nothing is waited for to its end, also while it is being stopped"
 
 
 def check_stop_interrupts(subject: Subject, place: Path) -> None:
@@ -138,7 +140,7 @@ def check_stop_interrupts(subject: Subject, place: Path) -> None:
     last = run(backend, job, when_ready(backend.stop))[-1]
     assert isinstance(last, Failed)
     assert last.kind == "interrupted"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PATIENT
     assert backend.pid is None
     assert not find_survivors(job.session_id)
 
@@ -198,7 +200,7 @@ def check_kill_is_immediate(subject: Subject, place: Path) -> None:
     last = run(backend, subject.job("stubborn", place), when_ready(kill))[-1]
     assert isinstance(last, Failed)
     assert last.kind == "interrupted"
-    assert time.monotonic() - killed_at[0] < 2
+    assert time.monotonic() - killed_at[0] < PATIENT
     assert backend.pid is None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from agents.player import STREAMS, Player, path_with
-from backends.agents import command_job
+from backends.agents import PATIENT, command_job
 from backends.scenes_codex import (
     THREAD,
     VERSION,
@@ -204,7 +204,7 @@ def test_what_a_turn_spent_that_was_interrupted_is_taken_from_the_record_and_not
 ) -> None:
     record(seal, input=500, output=9)
     player.act([*begins(), says(1, "ready")], stays=True)
-    backend = WrappedBackend(Dialect(), stop_grace=0.3, terminate_grace=0.3, pipe_grace=0.3)
+    backend = WrappedBackend(Dialect(), stop_grace=PATIENT)
     events = []
     for event in backend.run(command_job(player.program.parent)):
         events.append(event)
@@ -422,7 +422,7 @@ def test_a_line_of_anything_else_is_a_sign_of_life(player: Player) -> None:
             heard.append(event.heard)
             if any(heard):
                 backend.stop()
-        assert len(heard) < 200
+        assert len(heard) < 2000
     assert any(heard)
 
 

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
-from backends.agents import command_job, python_script, quick_backend, script
+from backends.agents import PATIENT, command_job, lives, patient_backend, python_script, quick_backend, script
 from backends.conformance import run, spoken, when_ready
+from backends.model_server import wait_for
 
 from gitsession.backends.base import CheckpointHint, Done, Event, Failed, Job, Output, Phase, Tick, Usage
 from gitsession.backends.command import CommandBackend
@@ -360,7 +362,7 @@ def test_a_reason_never_holds_a_key_of_the_environment(tmp_path: Path, monkeypat
 def test_a_polite_agent_is_only_interrupted(tmp_path: Path) -> None:
     """It gets the time it needs, the whole group is asked, and its last words are heard."""
     agent = "trap 'echo saved; exit 0' INT; echo ready; sleep 60 & wait; sleep 60"
-    backend = CommandBackend(stop_grace=30)
+    backend = patient_backend()
     events = spoken(run(backend, command_job(tmp_path, agent), when_ready(backend.stop)))
     assert printed(events) == "ready\nsaved\n"
     assert events[-1] == Failed("interrupted", "interrupted")
@@ -368,7 +370,7 @@ def test_a_polite_agent_is_only_interrupted(tmp_path: Path) -> None:
 
 def test_an_agent_that_heeds_only_terminate(tmp_path: Path) -> None:
     agent = "trap '' INT; trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.02; done"
-    backend = quick_backend()
+    backend = CommandBackend(stop_grace=0.3, terminate_grace=PATIENT)
     events = spoken(run(backend, command_job(tmp_path, agent), when_ready(backend.stop)))
     assert printed(events) == "ready\nasked\n"
     assert events[-1] == Failed("interrupted", "interrupted")
@@ -382,7 +384,7 @@ def test_an_agent_that_has_to_be_killed(tmp_path: Path) -> None:
 
 
 def test_an_error_told_before_an_interrupt_is_shown(tmp_path: Path) -> None:
-    backend = quick_backend()
+    backend = patient_backend()
     agent = "echo ::error::rate limited; echo ready; exec sleep 60"
     events = spoken(run(backend, command_job(tmp_path, agent), when_ready(backend.stop)))
     assert printed(events) == "ready\nrate limited\n"
@@ -405,10 +407,15 @@ def test_a_stop_that_comes_after_the_end_changes_nothing(tmp_path: Path) -> None
 
 
 def test_a_process_that_holds_the_output_does_not_hang_a_finished_run(tmp_path: Path) -> None:
-    job = command_job(tmp_path, "sleep 60 & echo done", session_id="sess_left_running")
+    agent = """
+        sleep 600 &
+        until [ "$(ps -o comm= -p $!)" = sleep ]; do sleep 0.02; done
+        echo done
+        """
+    job = command_job(tmp_path, agent, session_id="sess_left_running")
     started = time.monotonic()
     events = events_of(job)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < PATIENT
     assert printed(events) == "done\n"
     [left] = [process for process in psutil.process_iter() if _is_of(process, job)]
     assert ended(events) == Done(f"still running: sleep (process {left.pid})")
@@ -452,7 +459,7 @@ def test_a_stopped_run_leaves_no_process_even_of_those_that_hide(tmp_path: Path)
 
     assert isinstance(ended(run(backend, job, when_ready(stop))), Failed)
     assert len(before) >= 3
-    assert not [process for process in before if process.is_running() and process.status() != "zombie"]
+    assert not [process for process in before if lives(process)]
 
 
 def test_closing_the_iterator_after_the_program_has_ended_leaves_no_process(tmp_path: Path) -> None:
@@ -498,10 +505,11 @@ def _is_of(process: psutil.Process, job: Job) -> bool:
 
 
 def _wait_until_gone(pid: int | None) -> None:
-    deadline = time.monotonic() + 10
-    while pid is not None and psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    if pid is None:
+        return
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        wait_for(lambda: not lives(process))
 
 
 def test_a_job_in_the_background_can_be_interrupted(tmp_path: Path) -> None:

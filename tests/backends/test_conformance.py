@@ -30,7 +30,7 @@ AGENTS = {
         echo ::checkpoint::Saved analysis results
         """,
     "fails": "echo broken >&2; exit 7",
-    "waits": "echo ready; exec sleep 60",
+    "waits": "echo ready; exec sleep 600",
     "stubborn": "trap '' INT TERM; echo ready; while :; do sleep 0.05; done",
 }
 
@@ -56,7 +56,7 @@ SCRIPTS = {
     "fails": [step(say(""), faults=(Fault(status=400, message="scripted"),))],
     "waits": [
         step(say("Looking around\nready"), call("list_files")),
-        step(say("late"), faults=(Fault(how="silence", seconds=60),)),
+        step(say("late"), faults=(Fault(how="silence", seconds=600),)),
     ],
     "stubborn": [
         step(
@@ -102,7 +102,7 @@ def played(name: str, scenario: str, place: Path) -> Job:
 
 SUBJECTS = [
     Subject("command", quick_backend, command_scenario),
-    Subject("claude", lambda: ClaudeBackend(stop_grace=0.3), claude_scenario),
+    Subject("claude", lambda: ClaudeBackend(stop_grace=0.3, timeout=600), claude_scenario),
     *(
         Subject(name, partial(quick_wrapped, name), partial(played, name), phases=False)
         for name in ("claude-code", "codex", "gemini", "opencode")

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from backends.agents import PATIENT, lives
+from backends.model_server import wait_for
 
 from gitsession.backends.processes import descendants_of, end_survivors, ending, find_survivors, finish, marked
 
@@ -43,6 +45,7 @@ def orphan(start: Start, session_id: str) -> int:
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     parent.wait()
+    wait_for(lambda: psutil.Process(pid).name() == "sleep")  # and the shell's copy of itself no more
     return pid
 
 
@@ -50,7 +53,7 @@ def test_a_survivor_is_found_and_ended(start: Start) -> None:
     pid = orphan(start, "sess_orphan")
     [found] = find_survivors("sess_orphan")
     assert (found.pid, found.name) == (pid, "sleep")
-    assert abs(found.started - time.time()) < 5
+    assert abs(found.started - time.time()) < PATIENT
     assert [process.pid for process in end_survivors("sess_orphan")] == [pid]
     assert find_survivors("sess_orphan") == []
     assert end_survivors("sess_orphan") == []
@@ -83,8 +86,7 @@ def test_own_children_and_other_sessions_are_no_survivors(start: Start) -> None:
 
 def test_a_dead_process_that_nobody_collected_is_no_survivor(start: Start) -> None:
     process = start("true", PINABLE_SESSION_ID="sess_dead")
-    while psutil.Process(process.pid).status() != psutil.STATUS_ZOMBIE:
-        time.sleep(0.005)
+    wait_for(lambda: psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE)
     assert marked("sess_dead") == []
 
 
@@ -127,15 +129,14 @@ def test_one_that_ignores_terminate_is_killed_and_its_child_ended(start: Start) 
     met = finish(ending("sess_deaf", wait=0.2))
     assert {facts.pid for facts in met} == {process.pid, *(child.pid for child in children)}
     assert process.wait() == -9
-    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    assert not [child for child in children if lives(child)]
 
 
 def test_a_shell_is_ended_before_its_command(start: Start, tmp_path: Path) -> None:
     """Else it goes on with what follows."""
     for number in range(20):
         shell = start("sh", "-c", f"sleep 60; : > {tmp_path}/late-{number}", PINABLE_SESSION_ID="sess_shells")
-        while not descendants_of(shell.pid):
-            time.sleep(0.005)
+        wait_for(lambda pid=shell.pid: descendants_of(pid))
     assert len(finish(ending("sess_shells"))) == 40
     assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from agents.player import Player, path_with
-from backends.agents import command_job
+from backends.agents import PATIENT, command_job
 
 from gitsession.backends.base import Bound, Capabilities, Done, Event, Failed, Job, Native, Notice, Output, Tick
 from gitsession.backends.jsonlines import Line
@@ -156,7 +156,7 @@ def test_another_failure_is_not_tried_again(player: Player, tmp_path: Path) -> N
 
 def test_a_run_that_was_stopped_is_not_begun_anew(player: Player, tmp_path: Path) -> None:
     player.act(['{"end": "lost", "says": "ready"}'], stays=True)
-    worker = backend()
+    worker = WrappedBackend(Dialect(), stop_grace=PATIENT)
     job = command_job(tmp_path, native=NATIVE)
     events = []
     for event in worker.run(job):

