@@ -63,6 +63,7 @@ class Page:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Log", "Runtime", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def __enter__(self) -> Self:
         return self
@@ -71,7 +72,7 @@ class Page:
         with suppress(OSError):
             os.write(self._out, json.dumps({"id": next(self._numbers), "method": "Browser.close"}).encode() + b"\0")
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, 9)
             self._process.wait()
@@ -97,8 +98,13 @@ class Page:
 
     def open(self, address: str) -> None:
         """Go there, and wait until all is loaded."""
-        self.call("Page.navigate", url=address)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+        # The page before may still tell that it is loaded.
+        loader = self.call("Page.navigate", url=address)["loaderId"]
+        self.wait_for("Page.lifecycleEvent", name="load", loaderId=loader)
+
+    def wait_for(self, method: str, **facts: Any) -> None:
+        """Until the browser has told this of its own accord."""
+        while not any(facts.items() <= event.items() for event in self.told(method)):
             self.events.append(self._read())
 
     def evaluate(self, expression: str) -> Any:
