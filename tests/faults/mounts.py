@@ -117,8 +117,9 @@ class Disk:
         """Unmount, waiting for those who still stand in it."""
         if self.device is None:
             return
-        until = time.monotonic() + 20
-        while subprocess.run(["umount", self.place], capture_output=True).returncode and time.monotonic() < until:
+        until = time.monotonic() + 60
+        while subprocess.run(["umount", self.place], capture_output=True).returncode:
+            assert time.monotonic() < until, "somebody still stands in it"
             time.sleep(0.05)
         self.device = None
 
