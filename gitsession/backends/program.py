@@ -295,7 +295,7 @@ class _Pipes:
     def waiting(self) -> bool:
         """Whether something is on its way: in a pipe, in a thread's hand, in the queue; asked in that order, it cannot
         slip through."""
-        return any(_readable(pipe, 0) for pipe in tuple(self._watched)) or bool(self._busy) or not self._queue.empty()
+        return any(readable(pipe, 0) for pipe in tuple(self._watched)) or bool(self._busy) or not self._queue.empty()
 
     def get(self, patience: float) -> tuple[Stream, bytes] | None:
         """The next piece; ``None`` when there is none within ``patience`` seconds, or a stream has ended."""
@@ -333,7 +333,7 @@ class _Pipes:
         left = _PIPE
         with pipe:
             while left > 0 and not self._unwanted:
-                _readable(pipe, None)
+                readable(pipe, None)
                 # What is read by then was on its way beside all that the pipe held.
                 ended = self._ended
                 self._busy.add(name)
@@ -349,7 +349,7 @@ class _Pipes:
         self._busy.discard(name)
 
 
-def _readable(pipe: IO[bytes], patience: int | None) -> bool:
+def readable(pipe: IO[bytes], patience: int | None) -> bool:
     """Whether a read would not wait, as soon as that is so or after ``patience`` milliseconds."""
     if sys.platform == "win32":
         return False  # nothing tells there: what is still in a thread's hand is waited for by ``pipe_grace``

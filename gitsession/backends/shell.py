@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from gitsession.backends.processes import MARK, descendants_of, ending
-from gitsession.backends.program import REPOSITORY_VARIABLES
+from gitsession.backends.program import REPOSITORY_VARIABLES, readable
 from gitsession.secrets import clean_environment, guard_memory
 
 OUTPUT_LIMIT: Final = 30_000  # bytes that are kept of what it prints: half from the start, half from the end
 _TICK: Final = 0.05
 _PIPE_GRACE: Final = 0.5
+_REST: Final = 10.0  # seconds for what is in the pipe, also of somebody who has left the group and prints without end
 _GRACE: Final = 3.0
 _CHUNK: Final = 64 * 1024
 _SHELL: Final = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
@@ -120,6 +121,7 @@ class _Output:
         self._head = b""
         self._tail = b""
         self._total = 0
+        self._busy = False
         self._done = threading.Event()
         threading.Thread(target=self._read, name="command-output", daemon=True).start()
 
@@ -132,8 +134,15 @@ class _Output:
             self._done.wait(seconds)
 
     def close(self, grace: float) -> None:
-        """Wait for the rest; somebody else may hold the pipe for ever."""
+        """Wait for the rest; somebody else may hold the pipe for ever, but what is in it is still read."""
         self._done.wait(grace)
+        until = time.monotonic() + _REST
+        # Asked in this order, nothing slips through from the pipe into the thread's hand.
+        while not self._done.is_set() and (self._waiting() or self._busy) and time.monotonic() < until:
+            self._done.wait(_TICK)
+
+    def _waiting(self) -> bool:
+        return self._process.stdout is not None and readable(self._process.stdout, 0)
 
     def text(self) -> str:
         half = OUTPUT_LIMIT // 2
@@ -145,11 +154,16 @@ class _Output:
         half = OUTPUT_LIMIT // 2
         pipe = self._process.stdout
         with suppress(OSError, ValueError):
-            while pipe is not None and (data := pipe.read(_CHUNK)):
+            while pipe is not None:
+                readable(pipe, None)
+                self._busy = True
+                if not (data := pipe.read(_CHUNK)):
+                    break
                 self._total += len(data)
                 room = half - len(self._head)
                 self._head += data[:room]
                 self._tail = (self._tail + data[max(room, 0) :])[-half:]
+                self._busy = False
         if pipe is not None:
             pipe.close()
         self._done.set()
