@@ -19,6 +19,7 @@ from support import GitRepo, run_cli, start_cli
 PACKAGE = "requests"
 RELEASES = ("2.28.0", "2.31.0", "2.32.3")
 AGENT = Path(__file__).with_name("agent.sh")
+pytestmark = pytest.mark.timeout(900)  # with what it takes to fetch the releases
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +29,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repo = GitRepo.init(place / "repo")
     for release in RELEASES:
         fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
-        done = subprocess.run(
-            [*fetch, "--dest", str(place), f"{PACKAGE}=={release}"], capture_output=True, text=True, timeout=110
-        )
-        if done.returncode != 0:
+        command = [*fetch, "--dest", str(place), f"{PACKAGE}=={release}"]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=110)
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
             pytest.skip(f"{PACKAGE} {release} cannot be fetched from the package index")
         for old in repo.path.iterdir():
             if old.name != ".git":
