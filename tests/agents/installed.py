@@ -28,6 +28,7 @@ PINNED = {
 }
 """Of each backend: the program, its npm package, the version."""
 INSTALL_TIMEOUT = 600  # seconds
+TEST_TIMEOUT = 900  # seconds; a test takes half a minute at most, on a machine that has nothing else to do
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gitsession-tests" / "agents"
 # conftest imports this before the tests are sealed from the machine, and leaves the word for their other processes.
 PLACE = Path(os.environ.get("GITSESSION_AGENTS") or _CACHE / "node_modules" / ".bin")
@@ -45,7 +46,11 @@ def needed(*backends: str) -> list[pytest.MarkDecorator]:
 
     missing = [backend for backend in backends if program(backend) is None]
     reason = f"not installed here: {', '.join(missing)} (python tests/agents/installed.py)"
-    return [pytest.mark.agents, pytest.mark.skipif(bool(missing), reason=reason)]
+    return [
+        pytest.mark.agents,
+        pytest.mark.timeout(TEST_TIMEOUT),
+        pytest.mark.skipif(bool(missing), reason=reason),
+    ]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

@@ -20,9 +20,9 @@ from gitsession.store.sessions import SessionStore
 
 KEY = "sk-test-0123456789abcdef"
 TASK = "Improve the adder, please."
-WAITS = "sleep 100; echo late > late.txt"
+WAITS = "sleep 600; echo late > late.txt"
 """A command that does not come to an end: see ``Place.wait_for_its_command``."""
-PATIENCE = 90  # seconds; a run takes about five, on a machine that has nothing else to do
+PATIENCE = 240  # seconds; a run takes about five, on a machine that has nothing else to do
 
 
 class Place:
@@ -52,6 +52,7 @@ class Place:
         if self.server is not None:
             self.server.__exit__()
         self.server = server
+        server.saved = self.checkpoints
         return server.__enter__()
 
     def close(self) -> None:
@@ -78,7 +79,9 @@ class Place:
         return installed.environment(
             self.home,
             GIT_CONFIG_GLOBAL=os.environ["GIT_CONFIG_GLOBAL"],
-            PINABLE_CHECKPOINT__SETTLE="60s",
+            PINABLE_CHECKPOINT__SETTLE="1h",
+            PINABLE_CHECKPOINT__INTERVAL="1h",
+            PINABLE_STOP__GRACE="60s",
             TMPDIR=str(self.home / "tmp"),
             PWD="/",
             **self._settle(self.home, address),
@@ -121,6 +124,10 @@ class Place:
     def read(self, session: str = "one") -> dict[str, Any]:
         return SessionStore(self.store).read(session)
 
+    def checkpoints(self) -> int:
+        """How many the session ``one`` has."""
+        return len(self.read()["checkpoints"])
+
     def told(self, request: int = -1) -> str:
         """A request to the model, as JSON."""
         assert self.server is not None
@@ -140,8 +147,12 @@ class Place:
         return found
 
     def wait_for_its_command(self) -> None:
-        """Until ``WAITS`` runs, to its ``sleep``: not while the shell only begins it."""
+        """Until ``WAITS`` runs, to its ``sleep``: not while the shell only begins it.
+
+        The edit before it has its checkpoint then, which the agent does not wait for.
+        """
         wait_for(lambda: any(named(process, "sleep") for process in self.processes()), PATIENCE)
+        wait_for(self.checkpoints, PATIENCE)
 
     def assert_private(self) -> None:
         """The key is nowhere in what we keep, and nobody else can read any of it."""

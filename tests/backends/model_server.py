@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, Self
@@ -50,12 +50,16 @@ class Fault:
 
 @dataclass(frozen=True)
 class Step:
-    """One reply: ``blocks`` of content (see ``say``, ``call``), preceded by ``faults``; ``delay`` seconds before it."""
+    """One reply: ``blocks`` of content (see ``say``, ``call``), preceded by ``faults``; ``delay`` seconds before it.
+
+    It comes when ``after`` checkpoints are recorded: some agents do not wait for those, and real models are slower.
+    """
 
     blocks: tuple[Json, ...]
     faults: tuple[Fault, ...] = ()
     stop: str | None = None
     delay: float = 0.0
+    after: int = 0
     usage: Json = field(default_factory=dict)
 
 
@@ -120,6 +124,8 @@ class ModelServer:
         self.requests: list[Json] = []
         self.headers: list[dict[str, str]] = []
         self.steps: list[int] = []
+        self.saved: Callable[[], int] = lambda: 0
+        """How many checkpoints are recorded, see ``Step.after``."""
         self.closing = threading.Event()
         self._played: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -222,6 +228,7 @@ def _blocks(message: Json) -> list[Json]:
 
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 100  # the sixth connection that waits to be accepted would be put off for a second
 
     def __init__(self, model: ModelServer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -247,6 +254,8 @@ class _Handler(BaseHTTPRequestHandler):
         problem = wire.problem(body)
         if problem is not None:
             return self._refuse(400, problem)
+        if chosen.after:
+            wait_for(lambda: self._model.closing.is_set() or self._model.saved() >= chosen.after)
         if fault is None and chosen.delay:
             self._model.closing.wait(chosen.delay)
         if fault is not None and fault.status is not None:

@@ -58,7 +58,7 @@ def test_each_is_told_what_the_other_one_did(repo: GitRepo, seal: Path) -> None:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=240,
             )
 
         first = run("--backend", "claude-code", "--task", "Write the files", "--model", "opus", "--max-turns", "1")

@@ -10,13 +10,12 @@ import json
 import os
 import signal
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, WAITS, Place
+from agents.places import KEY, PATIENCE, TASK, WAITS, Place
 from backends.model_server import Fault, Messages, ModelServer, Step, call, say, step, wait_for
 from support import GitRepo
 
@@ -27,31 +26,14 @@ OUTER = {"CLAUDECODE": "1", "CLAUDE_CODE_CHILD_SESSION": "1", "CLAUDE_CODE_SESSI
 pytestmark = installed.needed("claude-code")
 
 
-class PacedServer(ModelServer):
-    """A model that is slower than a checkpoint, as real ones are: each call of a tool has its own before it goes on."""
-
-    def __init__(self, script: Sequence[Step], checkpoints: Callable[[], int]) -> None:
-        super().__init__(script)
-        self._checkpoints = checkpoints
-
-    def take(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, Step, Fault | None]:
-        said = [block for message in body["messages"] if message["role"] == "assistant" for block in message["content"]]
-        calls = sum(block["type"] == "tool_use" and block["name"] != "Read" for block in said)
-        wait_for(lambda: self._checkpoints() >= calls)
-        return super().take(body, headers)
-
-
 class Claude(Place):
     """A place for Claude Code."""
 
     def __init__(self, repo: GitRepo, home: Path) -> None:
         super().__init__("claude-code", Messages(), repo, home, settle)
 
-    def play(self, *script: Step, paced: bool = False) -> ModelServer:
-        return self.serve_by(PacedServer(script, self.checkpoints) if paced else ModelServer(script))
-
-    def checkpoints(self) -> int:
-        return len(self.read()["checkpoints"])
+    def play(self, *script: Step) -> ModelServer:
+        return self.serve(script)
 
     def conversation(self, request: int = -1) -> str:
         """A request's messages as JSON."""
@@ -82,15 +64,15 @@ def edits(place: Claude) -> list[Step]:
     old, new = "return a + b", "return b + a"
     return [
         step(say("I look first."), call("Write", file_path=place.path("a.txt"), content="one\n")),
-        step(call("Read", file_path=place.path("src/util.py"))),
+        step(call("Read", file_path=place.path("src/util.py")), after=1),
         step(call("Edit", file_path=place.path("src/util.py"), old_string=old, new_string=new)),
-        step(call("Bash", command=command, description="Append")),
+        step(call("Bash", command=command, description="Append"), after=2),
         step(say("All is well.")),
     ]
 
 
 def test_it_creates_edits_and_runs_commands(place: Claude) -> None:
-    place.play(*edits(place), paced=True)
+    place.play(*edits(place))
     before = place.repo.user_state()
     done = place.begin("--allow-commands", "--", "--append-system-prompt", "Be brief.")
     assert (done.returncode, done.stderr) == (0, "")
@@ -241,8 +223,10 @@ def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Claude, number
     server = place.play(*waiting(place))
     process = place.start("--allow-commands")
     place.wait_for_its_command()
+    # The command may begin before the reply that calls it has ended.
+    wait_for(lambda: place.read()["cost"]["total_tokens"] == 2 * 6034, PATIENCE)
     os.kill(process.pid, number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     assert "Session paused: one" in out
     assert not place.processes()
@@ -256,14 +240,14 @@ def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Claude, number
 
 
 def test_it_is_interrupted_in_the_middle_of_a_reply(place: Claude) -> None:
-    stalled = Fault(how="stall", seconds=30)
+    stalled = Fault(how="stall", seconds=600)
     server = place.play(step(say("I begin."), call("Read", file_path=place.path("README.md")), faults=(stalled,)))
     process = place.start()
-    wait_for(lambda: server.requests)
+    wait_for(lambda: server.requests, PATIENCE)
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["Session created: one\n", "I begin.\n"]
     os.kill(process.pid, signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     server.scripts[""] = [step(say("Done."))]
     again = place.run("--session-id", "one")
@@ -275,9 +259,9 @@ def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Claude) -> Non
     server = place.play(*waiting(place))
     process = place.start("--allow-commands")
     place.wait_for_its_command()
-    wait_for(lambda: place.read()["cost"]["total_tokens"] == 2 * 6034)
+    wait_for(lambda: place.read()["cost"]["total_tokens"] == 2 * 6034, PATIENCE)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
     assert not place.processes()
@@ -317,11 +301,11 @@ def test_a_long_prompt_arrives_whole(place: Claude) -> None:
 
 
 def test_going_back_takes_files_and_conversation_along(place: Claude) -> None:
-    def write(number: int, content: str) -> Step:
+    def write(number: int, content: str, after: int = 0) -> Step:
         block = call("Write", file_path=place.path(f"{number}.txt"), content=content)
-        return step(say(f"Step {number}."), {**block, "id": f"toolu_{content}_{number}"})
+        return step(say(f"Step {number}."), {**block, "id": f"toolu_{content}_{number}"}, after=after)
 
-    server = place.play(*(write(number, "old") for number in range(3)), step(say("End.")), paced=True)
+    server = place.play(*(write(number, "old", after=number) for number in range(3)), step(say("End."), after=3))
     assert place.begin("--max-turns", "3").returncode == 3
     [before] = place.read()["agents"]
     server.scripts[""] = [step(say("?")), write(1, "new"), step(say("Better."))]

@@ -65,6 +65,7 @@ class Place:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
         monkeypatch.setenv("ANTHROPIC_MODEL", "claude-opus-4-6")
         monkeypatch.setenv("PINABLE_CLAUDE__TIMEOUT", "10m")
+        monkeypatch.setenv("PINABLE_CHECKPOINT__SETTLE", "1h")
         self._patch = monkeypatch
 
     def serve(self, *script: Step) -> ModelServer:

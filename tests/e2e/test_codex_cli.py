@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, WAITS, Place
+from agents.places import KEY, PATIENCE, TASK, WAITS, Place
 from agents.wire_responses import Responses, patch, shell
 from backends.model_server import Fault, ModelServer, Step, say, step, wait_for
 from support import GitRepo
@@ -92,12 +92,11 @@ ADDER = "*** Update File: src/util.py\n@@\n-    return a + b\n+    return b + a"
 
 
 def test_it_creates_edits_and_runs_commands(place: Codex) -> None:
-    # Codex does not wait for a checkpoint: a model that answered at once would have the next change in it, too.
     command = "ps -eo args > ps.txt; env | grep -v ^SCRIPTED > env.txt; echo two >> a.txt; false"
     place.play(
         step(say("I look first."), patch("*** Add File: a.txt\n+one", ADDER)),
-        step(shell("cat src/util.py >/dev/null"), delay=0.7),
-        step(shell(command), delay=0.7),
+        step(shell(command), after=1),
+        step(shell("cat src/util.py >/dev/null"), after=2),
         step(say("All is well.")),
     )
     before = place.repo.user_state()
@@ -109,9 +108,9 @@ def test_it_creates_edits_and_runs_commands(place: Codex) -> None:
         "I look first.",
         "[edit] a.txt, src/util.py",
         "[Checkpoint 0] Saved edit: a.txt, src/util.py",
-        "[shell] cat src/util.py >/dev/null",
         f"[shell] {command}",
         f"[Checkpoint 1] Saved shell: {command}",
+        "[shell] cat src/util.py >/dev/null",
         "All is well.",
     ]
     assert place.repo.user_state() == before
@@ -230,7 +229,7 @@ def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Codex, number:
     process = place.start()
     place.wait_for_its_command()
     os.kill(process.pid, number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     assert "Session paused: one" in out
     assert not place.processes()
@@ -244,11 +243,11 @@ def test_it_is_interrupted_with_all_it_started_and_goes_on(place: Codex, number:
 
 
 def test_it_is_interrupted_in_the_middle_of_a_reply(place: Codex) -> None:
-    server = place.play(step(say("I begin."), faults=(Fault(how="stall", seconds=30),)), step(say("Done.")))
+    server = place.play(step(say("I begin."), faults=(Fault(how="stall", seconds=600),)), step(say("Done.")))
     process = place.start()
-    wait_for(lambda: server.requests)
+    wait_for(lambda: server.requests, PATIENCE)
     os.kill(process.pid, signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     again = place.run("--session-id", "one")
     assert again.returncode == 0, again.stderr
@@ -261,7 +260,7 @@ def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Codex) -> None
     process = place.start()
     place.wait_for_its_command()
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     left = place.processes()
     assert any(process.name() == "codex" for process in left)
     [launcher] = [process for process in left if process.name() == "node"]
@@ -321,8 +320,8 @@ def test_a_long_prompt_arrives_whole(place: Codex) -> None:
 def test_going_back_begins_anew_and_says_so(place: Codex) -> None:
     """It can go on from where its conversation is, but not from where it was."""
     server = place.play(
-        *(step(say(f"Step {number}."), shell(f"echo old > {number}.txt")) for number in range(3)),
-        step(say("?"), faults=(Fault(status=400),)),
+        *(step(say(f"Step {number}."), shell(f"echo old > {number}.txt"), after=number) for number in range(3)),
+        step(say("?"), faults=(Fault(status=400),), after=3),
     )
     assert place.begin().returncode == 1
     server.scripts[""] = [step(shell("echo new > 1.txt")), step(say("Better."))]
@@ -346,7 +345,7 @@ def test_without_a_network_the_watchdog_ends_its_waiting(place: Codex) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         place.address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-        done = place.begin("--idle-timeout", "6s")
+        done = place.begin("--idle-timeout", "20s")
     assert done.returncode == 3, done.stderr
     assert len(re.findall("waiting for network", done.stderr)) == 1
     assert "nothing was heard of codex for the time of --idle-timeout" in done.stderr + done.stdout

@@ -11,12 +11,14 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from agents import installed
+from agents.places import PATIENCE
 from agents.wire_chat import ChatCompletions
 from agents.wire_gemini import GenerateContent
 from agents.wire_responses import Responses, shell
@@ -66,7 +68,7 @@ class Place:
 
     def run(self, *command: str, status: int = 0) -> str:
         process = self.start(*command)
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == status, (command, out[-2000:], err[-2000:])
         return out
 
@@ -106,7 +108,7 @@ def files(place: Place) -> dict[str, bytes]:
     return {path: place.repo.at(path).read_bytes() for path in listed}
 
 
-pytestmark = pytest.mark.agents
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(installed.TEST_TIMEOUT)]
 
 
 def needs(agent: str) -> pytest.MarkDecorator:
@@ -151,7 +153,7 @@ def test_claude_code(place: Place) -> None:
         step(say("Second.")),
         write("four.txt"),
         write("five.txt"),
-        step(say("Never said."), delay=150),
+        step(say("Never said."), delay=600),
     )
     before = place.repo.snapshot()
     enabled(place, "claude-code")
@@ -162,7 +164,7 @@ def test_claude_code(place: Place) -> None:
     assert place.tree() == files(place)
     killed = place.start(*claude(place, "the third prompt", "--resume", native))
     try:
-        wait_for(lambda: "five.txt" in (place.tree() if place.checkpoints() else {}))
+        wait_for(lambda: "five.txt" in (place.tree() if place.checkpoints() else {}), PATIENCE)
     finally:
         killed.kill()
         killed.communicate()
@@ -248,7 +250,7 @@ def test_codex(place: Place) -> None:
         step(say("Second.")),
         write("four.txt"),
         write("five.txt"),
-        step(say("Never said."), delay=150),
+        step(say("Never said."), delay=600),
     )
     codex_config(place, url)
     before = place.repo.snapshot()
@@ -265,11 +267,12 @@ def test_codex(place: Place) -> None:
     assert place.tree() == files(place)
     killed = place.start(*codex("resume", native, "the third prompt"))
     try:
-        wait_for(lambda: "five.txt" in place.tree())
+        wait_for(lambda: "five.txt" in place.tree(), PATIENCE)
     finally:
         # What is started as codex is a launcher, which does not take the program with it.
         for process in [*psutil.Process(killed.pid).children(recursive=True), killed]:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         killed.communicate()
     assert place.tree() == files(place)
     assert files(place)["one.txt"] == b"one.txt by Codex\nmore\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, WAITS, Place
+from agents.places import KEY, PATIENCE, TASK, WAITS, Place
 from agents.wire_gemini import GenerateContent
 from backends.model_server import Fault, Step, call, say, step
 from support import GitRepo
@@ -47,9 +47,9 @@ def test_it_creates_edits_and_runs_commands(place: Place) -> None:
     place.serve(
         [
             step(say("I look first."), call("write_file", file_path="a.txt", content="one\n")),
-            step(call("read_file", file_path=place.path("src/util.py"))),
+            step(call("read_file", file_path=place.path("src/util.py")), after=1),
             step(call("replace", file_path="src/util.py", old_string=old, new_string=new, instruction="Swap")),
-            step(call("run_shell_command", command=command, description="Append")),
+            step(call("run_shell_command", command=command, description="Append"), after=2),
             step(say("All is "), say("well.")),
         ]
     )
@@ -102,7 +102,7 @@ def test_what_it_may_not_do_is_no_success_and_it_can_go_back_with_leave(place: P
             ANEW: [step(write), step(say("Built."))],
             "": [
                 step(call("write_file", file_path="a.txt", content="one\n")),
-                step(call("write_file", file_path="a.txt", content="two\n")),
+                step(call("write_file", file_path="a.txt", content="two\n"), after=1),
                 step(write),
                 step(say("I could not build.")),
             ],
@@ -171,7 +171,7 @@ def test_it_is_interrupted_with_all_it_started(place: Place) -> None:
     process = place.start("--allow-commands", *MODEL)
     place.wait_for_its_command()
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
     assert "Session paused: one" in out
     assert not place.processes()
@@ -189,7 +189,7 @@ def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None
     process = place.start("--allow-commands", *MODEL)
     place.wait_for_its_command()
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     again = place.go_on()
     assert again.returncode == 0, again.stderr
     assert not place.processes()
@@ -200,12 +200,12 @@ def test_a_killed_wrapper_loses_nothing_and_leaves_nothing(place: Place) -> None
 
 
 def test_it_is_ended_in_the_middle_of_a_reply_and_goes_on_in_its_session(place: Place) -> None:
-    server = place.serve([step(say("I begin.\n"), faults=(Fault(how="stall", seconds=60),)), step(say("Done."))])
+    server = place.serve([step(say("I begin.\n"), faults=(Fault(how="stall", seconds=600),)), step(say("Done."))])
     process = place.start(*MODEL)
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["Session created: one\n", "I begin.\n"]
     os.kill(process.pid, signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     again = place.go_on()
     assert again.returncode == 0, again.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from agents import installed
-from agents.places import KEY, TASK, WAITS, Place
+from agents.places import KEY, PATIENCE, TASK, WAITS, Place
 from agents.wire_chat import ChatCompletions
 from backends.model_server import Fault, Step, call, say, step, wait_for
 from support import GitRepo
@@ -63,9 +63,9 @@ def test_it_creates_edits_and_runs_commands(place: Place) -> None:
     place.serve(
         [
             step(say("I look first."), call("write", filePath=place.path("a.txt"), content="one\n")),
-            step(call("read", filePath=place.path("src/util.py"))),
+            step(call("read", filePath=place.path("src/util.py")), after=1),
             step(call("edit", filePath=place.path("src/util.py"), oldString=old, newString=new)),
-            step(shell(command, "Append")),
+            step(shell(command, "Append"), after=2),
             step(say("All is "), say("well.")),
         ]
     )
@@ -118,7 +118,7 @@ def test_what_it_may_not_do_is_no_success_and_it_can_go_on_with_leave(place: Pla
             ANEW: [step(say("Checked."))],
             "": [
                 step(call("write", filePath=place.path("a.txt"), content="one\n")),
-                step(shell("make > made.txt", "Build")),
+                step(shell("make > made.txt", "Build"), after=1),
                 step(call("write", filePath=place.path("a.txt"), content="two\n")),
                 step(say("I could not build.")),
                 step(shell("echo made > made.txt", "Build"), faults=(Fault(status=401),)),
@@ -188,7 +188,7 @@ def test_it_is_ended_with_all_it_started_and_goes_on(place: Place, number: signa
     process = place.start("--allow-commands", *MODEL)
     place.wait_for_its_command()
     os.kill(process.pid, number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     if number != signal.SIGKILL:
         assert process.returncode == 130, err
         assert "Session paused: one" in out
@@ -205,12 +205,12 @@ def test_it_is_ended_with_all_it_started_and_goes_on(place: Place, number: signa
 
 
 def test_it_is_ended_in_the_middle_of_a_reply_and_goes_on_in_its_session(place: Place) -> None:
-    server = place.serve([step(say("I begin."), faults=(Fault(how="stall", seconds=60),)), step(say("Done."))])
+    server = place.serve([step(say("I begin."), faults=(Fault(how="stall", seconds=600),)), step(say("Done."))])
     process = place.start(*MODEL)
-    wait_for(lambda: server.requests)
-    wait_for(lambda: "agents" in place.read())
+    wait_for(lambda: server.requests, PATIENCE)
+    wait_for(lambda: "agents" in place.read(), PATIENCE)
     os.kill(process.pid, signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     again = place.go_on()
     assert again.returncode == 0, again.stderr

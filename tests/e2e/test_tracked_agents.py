@@ -15,15 +15,16 @@ from pathlib import Path
 
 import pytest
 from agents import installed
+from agents.places import PATIENCE
 from agents.wire_responses import Responses, patch, shell
-from backends.model_server import ModelServer, Step, call, say, step
+from backends.model_server import ModelServer, Step, call, say, step, wait_for
 from feeding import only_session, problems, steps
 from support import GitRepo, run_cli
 
 from gitsession import SessionStore
 
-pytestmark = pytest.mark.agents
-LONG = 120  # seconds that a command would take if nobody killed the agent
+pytestmark = [pytest.mark.agents, pytest.mark.timeout(installed.TEST_TIMEOUT)]
+LONG = 600  # seconds that a command would take if nobody killed the agent
 
 
 def needs(agent: str) -> Path:
@@ -43,7 +44,7 @@ def enable(agent: str, repo: GitRepo) -> None:
 
 def run(command: Sequence[str | Path], cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100
+        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE
     )
 
 
@@ -59,18 +60,17 @@ def killed_in_its_command(command: Sequence[str | Path], repo: GitRepo, env: dic
         start_new_session=True,
     )
     try:
-        while not repo.at("started").exists():
-            assert process.poll() is None, "it ended before its command began"
-            os.sched_yield()
+        wait_for(lambda: repo.at("started").exists() or process.poll() is not None, PATIENCE)
+        assert process.poll() is None, "it ended before its command began"
         owners = [SessionStore().owner(known) for known in SessionStore().ids()]
         assert [owner is not None and owner.tracked is not None for owner in owners] == [True]
         for pid in {owner.pid for owner in owners if owner is not None and owner.pid is not None}:
             os.kill(pid, signal.SIGKILL)
     finally:
-        for number in (int(repo.at("started").read_text()),):
-            os.kill(number, signal.SIGKILL)
+        if repo.at("started").exists():
+            os.kill(int(repo.at("started").read_text()), signal.SIGKILL)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE)
 
 
 def in_the_ref(repo: GitRepo, session_id: str) -> dict[bytes, str]:
