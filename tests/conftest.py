@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from agents import installed
+from hypothesis import settings
 from support import GitRepo
 
 FIXED = {
@@ -56,6 +57,10 @@ REAL_STORES = tuple(
 INTERRUPTING = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 AUDITED = {"open", "os.mkdir", "os.listdir", "os.scandir", "os.rename", "os.remove"}
 SEALED_HOME = pytest.StashKey[Path]()
+
+# The same examples each time, and no limit to how long one may take: a slow machine, or an example nobody has met yet,
+# fails no run. Others come with ``--hypothesis-profile=default --hypothesis-seed=NUMBER``.
+settings.load_profile("ci")
 
 
 def is_scrubbed(name: str) -> bool:
