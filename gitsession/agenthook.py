@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CHECK = "PINABLE_HOOK_CHECK"
 """Set in a dry call: the hook only answers that it runs."""
 ANSWER = "pinable agent hook runs:"
+PATIENCE = "PINABLE_HOOK_SECONDS"
+"""The hook gives up after so many seconds, where a machine is slow."""
 
 _MARK = "PINABLE_SESSION_ID"  # set for whatever a session's agent starts
 _LARGEST = 64 * 1024 * 1024  # bytes of an event
@@ -152,6 +154,9 @@ def _handle(agent: str, which: Wanted, said: dict[str, Any]) -> None:
 def _limit_time(seconds: float) -> None:
     """Give up what is being done after ``seconds``, and the process a little later, whatever it is about then."""
     import signal
+
+    said = os.environ.get(PATIENCE, "")
+    seconds = int(said) if said.isdecimal() else seconds
 
     def give_up(*_: object) -> None:
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from gitsession.links import Entry, Fact
 
 TIME_LIMIT = 2  # seconds
+PATIENCE = "PINABLE_HOOK_SECONDS"
+"""So many seconds instead, where a machine is slow."""
 CHECK = "PINABLE_HOOK_CHECK"
 """Set in a dry call: the hook only answers that it runs."""
 ANSWER = "pinable hook runs:"
@@ -513,7 +515,8 @@ def _limit_time() -> None:
 
     if hasattr(_signal, "alarm"):
         _signal.signal(_signal.SIGALRM, end)
-        _signal.alarm(TIME_LIMIT)
+        said = os.environ.get(PATIENCE, "")
+        _signal.alarm(int(said) if said.isdecimal() else TIME_LIMIT)
 
 
 def _say(text: str) -> None:

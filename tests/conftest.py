@@ -32,6 +32,7 @@ FIXED = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_AUTHOR_DATE": "2026-02-25T10:00:00+00:00",
     "GIT_COMMITTER_DATE": "2026-02-25T10:00:00+00:00",
+    "PINABLE_HOOK_SECONDS": "60",
     "EDITOR": "false",
     "VISUAL": "false",
     "PAGER": "cat",

@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from feeding import COMMAND, Claude, hook, only_session, problems, recorded, sta
 from support import GitRepo, run_cli
 
 from gitsession import SessionStore
+from gitsession.agenthook import PATIENCE
 from gitsession.store import natives
 
 
@@ -295,7 +295,7 @@ class Living:
         self.close()
 
     def close(self) -> None:
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=60)
 
 
 def test_while_the_agent_lives_its_session_runs_and_is_nobody_elses(repo: GitRepo, claude: Claude) -> None:
@@ -390,12 +390,10 @@ def test_it_gives_up_before_the_agent_does(repo: GitRepo, claude: Claude, tmp_pa
     hook("codex", claude.prompt("do it"))
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "git"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
-    begun = time.monotonic()
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    hook("codex", claude.end(), {"PATH": path}, ok=False)
-    assert time.monotonic() - begun < 5
+    hook("codex", claude.end(), {"PATH": path, PATIENCE: ""}, ok=False)
     assert problems() == ["it took too long, and was given up"]
     assert only_session()["status"] == "running"
     hook("codex", claude.end(), ok=False)

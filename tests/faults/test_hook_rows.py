@@ -16,7 +16,7 @@ from working import PAGE, Worker, edited
 
 from gitsession import links
 from gitsession.git.repo import Repo
-from gitsession.githook import TIME_LIMIT
+from gitsession.githook import PATIENCE, TIME_LIMIT
 from gitsession.verbs import hooks
 from gitsession.verbs.linking import Linker
 
@@ -122,7 +122,7 @@ def test_files_of_ours_hold_rubbish(ready: GitRepo) -> None:
 
 
 def with_git(ready: GitRepo, text: str) -> dict[str, str]:
-    """An environment in which the git of our hooks, not the user's, first does ``text``."""
+    """An environment in which the git of our hooks, not the user's, first does ``text``; they have their usual time."""
     directory = ready.path.parent / "bin"
     real = shutil.which("git")
     script = directory / "git"
@@ -130,7 +130,8 @@ def with_git(ready: GitRepo, text: str) -> dict[str, str]:
     script.write_text(f'#!/bin/sh\ncase "$*" in *core.hooksPath=/dev/null*) {text} ;; esac\nexec {real} "$@"\n')
     script.chmod(0o755)
     # Git puts its own directory before the PATH of hooks; there is a git in it, too.
-    return {**os.environ, "PATH": f"{directory}{os.pathsep}{os.environ['PATH']}", "GIT_EXEC_PATH": str(directory)}
+    path = f"{directory}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "GIT_EXEC_PATH": str(directory), PATIENCE: ""}
 
 
 def test_the_hook_is_killed(ready: GitRepo) -> None:
