@@ -154,7 +154,7 @@ def test_following_gives_what_is_there_then_what_comes_and_ends_when_the_file_go
     while not came:
         reader.join(0.001)
     path.unlink()
-    reader.join(10)
+    reader.join(60)
     assert came == [4]
 
 

@@ -69,6 +69,8 @@ def test_a_killed_writer_frees_the_lock(store: SessionStore, session: str, start
 def test_edits_of_many_threads_and_processes_lose_nothing(store: SessionStore, session: str, run: Run) -> None:
     code = """
 import threading
+from gitsession.store import locks
+locks._TURN = 60  # it is a turn of sixty writes
 def work():
     for _ in range(10):
         with store.edit("s") as draft:

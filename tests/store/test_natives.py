@@ -115,5 +115,5 @@ def test_processes_that_claim_at_once_agree(tmp_path: Path) -> None:
     for process in running:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-    answers = {process.communicate("\n", timeout=30)[0] for process in running}
+    answers = {process.communicate("\n", timeout=60)[0] for process in running}
     assert answers == {f"{natives.find(tmp_path, 'codex', 'one')}\n"}

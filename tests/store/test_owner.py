@@ -88,7 +88,10 @@ def test_of_two_processes_that_race_one_owns_and_the_other_names_it(
     info = store.owner(session)
     assert info is not None
     assert info.pid == winner.pid
-    assert list(said) == [f"session s is owned by process {winner.pid} on {owner.host()} since {info.since}"]
+    # The other may meet it in the instant before it has said who it is.
+    names = f"process {winner.pid} on {owner.host()} since {info.since}", f"another process on {owner.host()}"
+    (loser,) = said
+    assert loser in [f"session s is owned by {name}" for name in names]
 
 
 def test_a_killed_owner_is_none_at_once_and_its_facts_remain(store: SessionStore, session: str, start: Start) -> None:

@@ -123,9 +123,9 @@ def test_sessions_that_come_and_go_while_listing_do_no_harm(
 def test_listing_while_another_process_writes_never_finds_a_problem(store: SessionStore, start: Start) -> None:
     writer = start(
         f"""
-print("go", flush=True)
+import select
 doc = {new_doc()!r}
-for _ in range(40):
+while not select.select([sys.stdin], [], [], 0)[0]:
     store.create(doc)
     with store.edit("s") as draft:
         draft.log("usage", input=1, output=1, cost_usd=None)
@@ -134,12 +134,13 @@ for _ in range(40):
     store.trash("s")
 """
     )
-    assert writer.stdout is not None
-    writer.stdout.readline()
+    assert writer.stdin is not None
     seen = 0
-    while writer.poll() is None:
+    while seen < 200:
+        assert writer.poll() is None
         for summary in store.summaries():
             assert (summary.problem, summary.task) == (None, "Rename the module")
             seen += 1
+    writer.stdin.write("\n")
+    writer.stdin.flush()
     assert writer.wait() == 0
-    assert seen
