@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -236,12 +237,14 @@ RACER = """
 import sys
 from pathlib import Path
 from gitsession.errors import RefMoved
+from gitsession.git import ledger as module
 from gitsession.git.ledger import Ledger
 from gitsession.git.objects import Objects
 from gitsession.git.repo import Repo
 repo = Repo.discover(Path(sys.argv[1]))
 objects = Objects(repo)
 ledger = Ledger(repo, objects, sys.argv[2])
+module._STALE = module._PATIENCE = 60  # a lock is held for that long by nobody that does not hold the session's, too
 sys.stdin.readline()
 won = 0
 while won < int(sys.argv[4]):
@@ -372,8 +375,10 @@ def test_a_lock_left_by_a_kill_is_broken(any_repo: GitRepo, monkeypatch: pytest.
     assert not lock.exists()
 
 
-def test_a_lock_that_is_let_go_is_waited_for(any_repo: GitRepo) -> None:
+def test_a_lock_that_is_let_go_is_waited_for(any_repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not broken."""
+    monkeypatch.setattr(ledger_module, "_STALE", 60.0)
+    monkeypatch.setattr(ledger_module, "_PATIENCE", 60.0)
     ledger = open_ledger(any_repo)
     base = begin(ledger, any_repo)
     lock = any_repo.path / ".git" / f"{REF}.lock"
@@ -385,30 +390,24 @@ def test_a_lock_that_is_let_go_is_waited_for(any_repo: GitRepo) -> None:
 
 def test_a_lock_that_changes_hands_is_never_broken(any_repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long it takes; then somebody is busy."""
-    monkeypatch.setattr(ledger_module, "_STALE", 0.3)
-    monkeypatch.setattr(ledger_module, "_PATIENCE", 1.0)
     ledger = open_ledger(any_repo)
     base = begin(ledger, any_repo)
     lock = any_repo.path / ".git" / f"{REF}.lock"
-    done = threading.Event()
+    passed = 0.0
 
-    def hold() -> None:
-        number = 0
-        while not done.wait(0.05):
-            number += 1
-            # A new file each time, as a new owner makes it; never absent.
-            lock.with_suffix(".next").write_text("x" * number)
-            lock.with_suffix(".next").replace(lock)
+    def sleep(_: float) -> None:
+        nonlocal passed
+        passed += 0.75 * ledger_module._STALE
+        # A new file each time, as a new owner makes it; never absent.
+        lock.with_suffix(".next").write_text("x" * int(passed))
+        lock.with_suffix(".next").replace(lock)
 
+    clock = SimpleNamespace(time=time.time, monotonic=lambda: passed, sleep=sleep)
+    monkeypatch.setattr(ledger_module, "time", clock)
     lock.touch()
-    holder = threading.Thread(target=hold)
-    holder.start()
-    try:
-        with pytest.raises(SessionBusy, match=f"{REF} stays locked"):
-            go_on(ledger, base, 0)
-    finally:
-        done.set()
-        holder.join()
+    with pytest.raises(SessionBusy, match=f"{REF} stays locked"):
+        go_on(ledger, base, 0)
+    assert passed > ledger_module._PATIENCE
     assert lock.exists()
     assert ledger.broken_locks == []
     assert ledger.tip() == base

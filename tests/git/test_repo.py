@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -259,11 +258,11 @@ def test_a_git_that_is_not_finished_is_ended(repo: GitRepo) -> None:
     assert process.returncode is not None
 
 
-def test_a_lock_is_waited_for(repo: GitRepo) -> None:
-    """The command runs when the holder lets go."""
+def test_a_lock_is_waited_for(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command runs when the holder lets go, which it does while we wait."""
     lock = repo.path / ".git/index.lock"
     lock.touch()
-    threading.Timer(0.15, lock.unlink).start()
+    monkeypatch.setattr(time, "sleep", lambda _: lock.unlink())
     Repo.discover(repo.path).git("update-index", "--force-remove", "README.md")
     assert "README.md" not in repo.git("ls-files")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from gitsession.clock import precise
 from gitsession.config import Settings
 from gitsession.errors import SessionBusy
 from gitsession.store import natives
+from gitsession.verbs import tracking
 from gitsession.verbs.delete import delete
 from gitsession.verbs.tracked import NO_PROMPT
 from gitsession.verbs.tracked import Event as Told
@@ -259,15 +260,15 @@ def test_while_a_run_of_ours_has_it_nothing_is_fed(repo: GitRepo, claude: Claude
     assert session.store.read("mine")["status"] == "created"
 
 
-def test_a_command_that_has_it_for_an_instant_is_waited_for(repo: GitRepo, claude: Claude) -> None:
+def test_a_command_that_has_it_for_an_instant_is_waited_for(
+    repo: GitRepo, claude: Claude, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session_id = begin(claude)
     tell(claude.end())
     lock = SessionStore().own(session_id)
     lock.acquire()
-    timer = threading.Timer(0.15, lock.release)
-    timer.start()
+    monkeypatch.setattr(tracking, "time", SimpleNamespace(sleep=lambda _: lock.release()))
     assert tell(claude.start("resume")) == session_id
-    timer.join()
     assert only_session()["status"] == "running"
 
 
