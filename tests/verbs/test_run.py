@@ -35,7 +35,8 @@ from gitsession.verbs.checkpoint import checkpoint
 from gitsession.verbs.pause import pause
 from gitsession.verbs.run import Runner, RunRequest, new_doc
 
-SETTINGS = Settings(stop_grace=0.5)
+# Nothing is checkpointed on its own while a test is slow.
+SETTINGS = Settings(stop_grace=0.5, checkpoint_settle=3600, checkpoint_interval=3600)
 
 
 class Desk:
@@ -77,7 +78,7 @@ def desk(repo: GitRepo, pinable_home: Path) -> Desk:
     return Desk(repo, pinable_home)
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for ``condition``; fail when it does not come."""
     end = time.monotonic() + seconds
     while not condition():
@@ -184,15 +185,31 @@ def test_changes_nobody_announced_are_in_the_last_checkpoint(desk: Desk) -> None
     assert [(c.trigger, c.files_changed) for c in desk.store.load("s").checkpoints] == [("end", ["quiet.txt"])]
 
 
+def run_until_saved(desk: Desk, name: str) -> None:
+    """A run whose agent makes a file in one step, and ends when that is in a checkpoint, or after a minute without."""
+    made, saved = desk.repo.path.parent / "made", desk.repo.path.parent / "saved"
+    made.write_text("made\n")
+    wait = f"n=0; until [ -e {saved} ] || [ $n = 600 ]; do sleep 0.1; n=$((n + 1)); done"
+    asked = RunRequest(
+        start=desk.repo.path, task="t", session_id="s", command=("sh", "-c", f"sleep 1; mv {made} {name}; {wait}")
+    )
+
+    def hear(event: events.RunEvent) -> None:
+        if isinstance(event, events.CheckpointSaved):
+            saved.touch()
+
+    Runner(desk.store, asked, hear, desk.settings).run()
+
+
 def test_files_that_settle_are_checkpointed_while_the_agent_works(desk: Desk) -> None:
     desk.settings = replace(SETTINGS, checkpoint_settle=0.3)
-    desk.run("sleep 2; echo s > settled.txt; sleep 2.5", task="t", session_id="s")
+    run_until_saved(desk, "settled.txt")
     assert [(c.trigger, c.files_changed) for c in desk.store.load("s").checkpoints] == [("settled", ["settled.txt"])]
 
 
 def test_the_interval_checkpoints_what_the_watcher_missed(desk: Desk) -> None:
-    desk.settings = replace(SETTINGS, checkpoint_interval=0.3, checkpoint_settle=60)
-    desk.run("echo i > i.txt; sleep 1.2", task="t", session_id="s")
+    desk.settings = replace(SETTINGS, checkpoint_interval=0.3)
+    run_until_saved(desk, "i.txt")
     assert [(c.trigger, c.files_changed) for c in desk.store.load("s").checkpoints] == [("interval", ["i.txt"])]
 
 
@@ -203,7 +220,7 @@ def test_a_stop_checkpoints_and_pauses(desk: Desk) -> None:
     thread.start()
     until(lambda: events.AgentOutput("ready\n", "stdout") in desk.told)
     runner.request_stop("interrupted")
-    thread.join(20)
+    thread.join(60)
     assert [(a.status, a.exit_status, a.reason) for a in answers] == [("paused", 130, "interrupted")]
     assert [(c.trigger, c.files_changed) for c in desk.store.load("s").checkpoints] == [("pause", ["half.txt"])]
 
@@ -223,7 +240,7 @@ def test_an_agent_that_ignores_signals_is_killed_in_the_end(desk: Desk) -> None:
     until(lambda: events.AgentOutput("ready\n", "stdout") in desk.told)
     runner.request_stop("interrupted")
     runner.request_stop("interrupted")
-    thread.join(20)
+    thread.join(60)
     assert desk.store.load("s").status == "paused"
 
 
@@ -242,8 +259,8 @@ def test_pause_and_checkpoint_from_another_process(desk: Desk) -> None:
     record = checkpoint(other, "s", "by hand", desk.settings)
     assert (record.index, record.description, record.files_changed) == (0, "by hand", ["one.txt"])
     desk.repo.write("two.txt", "2\n")
-    assert pause(other, "s") == "paused"
-    thread.join(20)
+    assert pause(other, "s", wait=60) == "paused"
+    thread.join(60)
     session = desk.store.load("s")
     assert [(c.index, c.trigger) for c in session.checkpoints] == [(0, "manual"), (1, "pause")]
     assert session.pause_reason == "paused by session pause"
@@ -261,7 +278,7 @@ def test_a_session_that_runs_is_not_resumed_a_second_time(desk: Desk) -> None:
     with pytest.raises(SessionBusy, match=str(os.getpid())):
         second.run()
     runner.request_stop("interrupted")
-    thread.join(20)
+    thread.join(60)
 
 
 def test_a_ref_ahead_of_its_record_is_adopted(desk: Desk) -> None:
@@ -369,7 +386,7 @@ def test_a_checkpoint_that_fails_stops_the_agent_and_is_never_recorded(
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(seam, "hook", full)
-    outcome = desk.run("echo x > x; echo '::checkpoint::never'; sleep 30; echo late > late", task="t", session_id="s")
+    outcome = desk.run("echo x > x; echo '::checkpoint::never'; sleep 60; echo late > late", task="t", session_id="s")
     assert (outcome.status, outcome.exit_status) == ("paused", 1)
     assert "No space left" in str(outcome.reason)
     assert desk.store.load("s").checkpoints == []
