@@ -38,11 +38,17 @@ echo '::checkpoint::order module changes'
 """
 WAITS = """\
 #!/bin/sh
-echo '::phase::analysis::waiting'
 echo half > half.txt
+echo '::phase::analysis::waiting'
 exec sleep 60
 """
 RUN = ["codeagent-wrapper", "--task", "重构 src", "--files", "src/app.py,src/util.py"]
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow an agent is, what it has changed so far is not checkpointed by itself."""
+    monkeypatch.setenv("PINABLE_CHECKPOINT__SETTLE", "1h")
 
 
 @pytest.fixture
@@ -131,7 +137,7 @@ def waiting(repo: GitRepo, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_pause(waiting: subprocess.Popen[str], number: signal.Signals) -> None:
     waiting.send_signal(number)
-    out, err = waiting.communicate(timeout=30)
+    out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 130, err
     assert out.splitlines()[-1] == "Session paused: work (checkpoint 0)"
     assert "Status:   paused\n" in run_cli("pinable-agents", "session", "inspect", "work").stdout
@@ -153,7 +159,7 @@ def test_pause_checkpoint_and_delete_from_another_terminal(waiting: subprocess.P
     assert re.fullmatch(r"\[Checkpoint \d\] Saved 完成数据库迁移脚本\n", taken.stdout)
     paused = session("pause", "work")
     assert paused.returncode == 0
-    out, _ = waiting.communicate(timeout=30)
+    out, _ = waiting.communicate(timeout=60)
     assert waiting.returncode == 3
     assert out.splitlines()[-1] == paused.stdout.strip()
     assert re.fullmatch(r"Session paused: work \(checkpoint \d\)\n", paused.stdout)
@@ -172,7 +178,7 @@ def test_output_that_nobody_reads_does_not_end_the_run(repo: GitRepo, agent: str
     assert process.stderr is not None
     process.stdout.close()
     assert "Traceback" not in process.stderr.read()
-    assert process.wait(timeout=30) == 3
+    assert process.wait(timeout=60) == 3
     process.stderr.close()
     assert '"user module changes"' in run_cli("pinable-agents", "session", "inspect", "work").stdout
 

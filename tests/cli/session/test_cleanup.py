@@ -95,7 +95,7 @@ def test_by_itself_in_the_background_and_told_by_the_next_program(old: None, ses
     os.utime(sessions_dir / "old.json", (0, 0))
     first = run_cli("pinable-agents", "session", "list")
     assert first.stderr == ""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while "news" not in (sessions_dir.parent / "tidied.json").read_text():
         assert time.monotonic() < until
         time.sleep(0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import pty
@@ -205,12 +206,12 @@ def test_watching_follows_a_session_and_leaves_the_terminal_as_it_was(make_sessi
         env=cli_environment({"TERM": "xterm", "COLUMNS": "100", "LINES": "12"}),
     )  # fmt: skip
     os.close(follower)
-    seen = ""
+    seen, decoder = "", codecs.getincrementaldecoder("utf-8")()  # what is read may end within a character
 
     def read_until(text: str) -> None:
         nonlocal seen
         while text not in seen:
-            seen += os.read(leader, 65536).decode()
+            seen += decoder.decode(os.read(leader, 65536))
 
     try:
         read_until("more\x1b[K")
@@ -227,7 +228,7 @@ def test_watching_follows_a_session_and_leaves_the_terminal_as_it_was(make_sessi
             read_until("implementation")
         process.send_signal(signal.SIGINT)
         read_until("\x1b[?25h\x1b[?1049l")
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=60) == 130
     finally:
         process.kill()
         process.wait()

@@ -54,7 +54,7 @@ def test_following_shows_what_happens_next(make_session: MakeSession) -> None:
         log("phase", phase="review")
         assert process.stdout.readline().endswith("phase            review\n")
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=60) == 130
     finally:
         process.kill()
         process.communicate()
