@@ -178,7 +178,7 @@ def test_a_stop_ends_the_run_and_begins_no_other(repo: GitRepo, chain: Chain, st
         if isinstance(event, events.AgentOutput):
             runner.request_stop("enough")
 
-    runner = ChainRunner(store, chain, request(repo, "echo; exec sleep 30"), stop, Settings(stop_grace=0.3))
+    runner = ChainRunner(store, chain, request(repo, "echo; exec sleep 60"), stop, Settings(stop_grace=0.3))
     outcomes = list(runner.run(dict.fromkeys(chain.sessions, "x")))
     assert [(one.status, one.reason) for one in outcomes] == [("paused", "enough")]
     assert store.ids() == ["sess_a"]

@@ -432,7 +432,7 @@ def test_a_lost_file_is_not_looked_for_where_it_cannot_be(session: TestSession, 
         session.user.at("d").rename(tmp_path / "elsewhere")
         session.user.at("d").symlink_to(tmp_path / "elsewhere")
         reader = os.open(os.devnull, os.O_RDONLY)
-    ender = threading.Timer(10, os.close, [reader])
+    ender = threading.Timer(60, os.close, [reader])
     ender.start()
     done = repair(session.store, "s1", SETTINGS, session.user.path)
     assert ender.is_alive(), "it waited for somebody to write"
@@ -546,10 +546,11 @@ def test_force_ends_an_owner_that_hangs(
     session: TestSession, running: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recover, "_GRACE", 0.3)
+    monkeypatch.setattr(recover, "_AFTER_KILL", 60.0)
     os.kill(running.pid, signal.SIGSTOP)
     words: list[str] = []
     recover.take_over(session.store, "s1", words.append)
-    assert running.wait(10) in (-signal.SIGKILL, -signal.SIGTERM)  # whichever of the two it meets first
+    assert running.wait(60) in (-signal.SIGKILL, -signal.SIGTERM)  # whichever of the two it meets first
     assert words[0].startswith(f"ending process {running.pid}")
     assert session.store.owner("s1") is None
 
@@ -565,7 +566,7 @@ def test_survivors_of_a_killed_run_are_ended(session: TestSession, running: subp
         code += "print(repair(SessionStore(), 's1', config.Settings(), pathlib.Path.cwd()).steps[0].done)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == f"paused it, and ended what it left running (sleep {left.pid})\n"
-        assert left.wait(10) == -signal.SIGTERM
+        assert left.wait(60) == -signal.SIGTERM
     finally:
         left.kill()
         left.wait()

