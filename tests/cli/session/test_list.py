@@ -260,10 +260,12 @@ def test_ten_thousand_sessions_take_little_memory(sessions_dir: Path) -> None:
         name = f"sess_{1740000000 + number}_a3f7b2c1"
         (sessions_dir / f"{name}.json").write_text(text.replace("NAME", name))
     code = (
-        "import resource, sys; from gitsession.cli.boundary import pinable_agents\n"
+        "import re, sys; from pathlib import Path; from gitsession.cli.boundary import pinable_agents\n"
         "sys.argv = ['pinable-agents', 'session', 'list']\n"
         "pinable_agents()\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)\n"
+        # What the system counts as this process's highest also counts the one that started it.
+        "highest = re.search('VmHWM: *\\t *([0-9]+)', Path('/proc/self/status').read_text())[1]\n"
+        "print(int(highest) // 1024, file=sys.stderr)\n"
     )
     for _ in range(2):  # without an index, and with one
         done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, encoding="utf-8")
