@@ -15,6 +15,7 @@ from gitsession import SessionStore
 RECORDED = Path(__file__).parent / "data" / "hook_inputs.json"
 THERE = "/home/dev/project"
 COMMAND = (sys.executable, "-I", "-m", "gitsession.agenthook")
+IN_TURN = "from gitsession.store import locks; locks._TURN = 60; from gitsession.agenthook import main; main()"
 Event = dict[str, Any]
 
 
@@ -39,8 +40,13 @@ def hook(
 
 
 def start_hook(agent: str, event: Event) -> subprocess.Popen[bytes]:
-    """The same, without waiting."""
-    process = subprocess.Popen([*COMMAND, agent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    """The same, without waiting; one of many, it may take a minute for its turn."""
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-c", IN_TURN, agent],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert process.stdin is not None
     process.stdin.write(json.dumps(event).encode())
     process.stdin.close()
