@@ -36,7 +36,7 @@ def wheel(built: Path) -> zipfile.ZipFile:
 
 
 def package_files() -> set[str]:
-    files = (path for path in (ROOT / "gitsession").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    files = (path for path in (ROOT / "gitsession").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     hooks = {f"gitsession/hooks/{path.name}" for path in (ROOT / "hooks").iterdir()}
     return {path.relative_to(ROOT).as_posix() for path in files} | hooks
 
