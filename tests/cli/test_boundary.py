@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -147,17 +148,13 @@ def test_a_terminal_that_cannot_show_it_gets_an_escape(make_session: Callable[..
 
 def test_a_reader_that_goes_away_is_not_worth_a_word(make_session: Callable[..., object]) -> None:
     make_session()
-    with subprocess.Popen(
-        [program("pinable-agents"), "session", "list"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=cli_environment(),
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait() == 141
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [program("pinable-agents"), "session", "list"], stdout=writer, stderr=subprocess.PIPE, env=cli_environment()
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize(
