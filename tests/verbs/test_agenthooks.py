@@ -16,7 +16,7 @@ from gitsession.errors import GitSessionError, NotARepository, RepositoryError, 
 from gitsession.store import hooklog
 from gitsession.verbs import agenthooks
 from gitsession.verbs.agenthooks import AgentStatus
-from gitsession.verbs.agentsettings import commands
+from gitsession.verbs.agentsettings import commands, trust
 from gitsession.verbs.agentsettings.agents import NAMES
 from gitsession.verbs.agentsettings.commands import Command
 from gitsession.verbs.agentsettings.plugin import text_of
@@ -55,6 +55,7 @@ def bin_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(directory))
     monkeypatch.delenv("CODEX_HOME", raising=False)
     monkeypatch.setenv("GEMINI_CLI_TRUST_WORKSPACE", "true")
+    monkeypatch.setattr(trust, "_PATIENCE", 60.0)
     return directory
 
 
