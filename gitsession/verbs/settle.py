@@ -32,6 +32,7 @@ class SettleWatcher:
         self._ignored = tuple(str(path) for path in ignore)
         self._start_after = start_after
         self._changed_at = self._told_at = 0.0
+        self._works = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="settle", daemon=True)
         self._thread.start()
@@ -58,7 +59,7 @@ class SettleWatcher:
             self._changed_at = time.monotonic()
 
     def _listen(self) -> bool:
-        """Note changes until told to stop; whether it makes sense to try again after a failure."""
+        """Note changes until told to stop; whether it makes sense to try again after a failure: it did work before."""
         watching = False
         try:
             from watchfiles import watch
@@ -76,9 +77,9 @@ class SettleWatcher:
             ):
                 if changes or not watching:
                     self._changed_at = time.monotonic()
-                watching = True
+                watching = self._works = True
         except Exception:  # noqa: BLE001 - the library raises what it likes, and a hint is not worth a run
-            return watching
+            return self._works
         return False
 
     def _counts(self, path: str) -> bool:

@@ -103,6 +103,25 @@ def test_a_name_that_is_not_utf8_does_not_silence_it(place: Path, watcher: Settl
     assert told_within(watcher, 60)
 
 
+def test_it_begins_as_often_as_it_has_to(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writing of a file whose name is not UTF-8 may be told in two pieces, of which each ends a watch."""
+    import watchfiles
+
+    begun: list[str] = []
+
+    def watch(*args: object, **options: object) -> Iterator[set[object]]:
+        begun.append("again")
+        if len(begun) != 2:
+            yield set()
+        if len(begun) < 4:
+            raise RuntimeError("Unable to decode path")
+
+    monkeypatch.setattr(watchfiles, "watch", watch)
+    SettleWatcher(place, start_after=0.0)
+    await_threads()
+    assert len(begun) == 4
+
+
 def await_threads() -> None:
     for thread in threading.enumerate():
         if thread.name == "settle":
