@@ -24,11 +24,14 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True)
 class Continuation:
-    """``told`` says to the user which of the two it is, where that is news."""
+    """``told`` says to the user which of the two it is, where that is news.
+
+    ``briefs``: the agent is to be told what was done (``brief``) if it does not know.
+    """
 
     native: Native | None = None
     rewind: bool = False
-    briefing: str | None = None
+    briefs: bool = True
     told: str | None = None
 
 
@@ -48,21 +51,20 @@ def recorded(agent: str, native: Native) -> Doc:
 def continuation(doc: Doc, backend: Backend, repo: Repo) -> Continuation:
     """How ``backend`` goes on with a session that ran before."""
     if not backend.capabilities.keeps_conversation and not _takes_over(doc, backend):
-        return Continuation()
-    briefing = brief(doc, repo)
+        return Continuation(briefs=False)
     rewound = doc.get("rewound")
     place = rewound["agent"] if rewound else _last(doc)
     if place is None or place["agent"] != backend.name:
-        return Continuation(briefing=briefing, told=_why_anew(doc, backend))
+        return Continuation(told=_why_anew(doc, backend))
     native = _native(doc, place, repo)
     if not rewound:
-        return Continuation(native=native, briefing=briefing)
+        return Continuation(native=native)
     where = f"checkpoint {rewound['to']}"
     if native is None or native.at is None or not backend.capabilities.rewinds:
         told = f"{backend.name} cannot go back in its conversation: it begins anew, told what was done by {where}"
-        return Continuation(briefing=briefing, told=told)
+        return Continuation(told=told)
     told = f"{backend.name} goes on from its conversation as it was at {where}"
-    return Continuation(native=native, rewind=True, briefing=briefing, told=told)
+    return Continuation(native=native, rewind=True, told=told)
 
 
 def _takes_over(doc: Doc, backend: Backend) -> bool:

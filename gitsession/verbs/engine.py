@@ -26,7 +26,7 @@ from gitsession.store import natives
 from gitsession.unicode import escaped
 from gitsession.verbs import events
 from gitsession.verbs.checkpoint import Recorder, status_of
-from gitsession.verbs.continuation import recorded
+from gitsession.verbs.continuation import brief, recorded
 from gitsession.verbs.dialogue import Dialogue, Limits, news
 from gitsession.verbs.edits import Made
 from gitsession.verbs.settle import SettleWatcher
@@ -94,8 +94,11 @@ class Engine:
         else:
             self._backend.kill()
 
-    def run(self, job: backend.Job) -> events.Outcome:
-        """From the first capture to the last; the outcome is told and returned."""
+    def run(self, job: backend.Job, *, briefs: bool) -> events.Outcome:
+        """From the first capture to the last; the outcome is told and returned.
+
+        ``briefs``: an agent that does not know what was done is told, as the files are when it begins.
+        """
         if (base := self._recorder.base()) is not None:
             self._warn_skipped([(paths.encode(item.path), item.reason) for item in base.skipped])
         else:
@@ -103,7 +106,7 @@ class Engine:
             self._checkpoint("resume", "Changes found at resume")
             if conflict is not None:
                 return self._left_to_a_person(conflict)
-        job = self._begin(job)
+        job = self._begin(job, briefs)
         try:
             stop = self._listen(job)
         except Exception as error:
@@ -127,9 +130,10 @@ class Engine:
         self._tell(events.Ended(outcome))
         return outcome
 
-    def _begin(self, job: backend.Job) -> backend.Job:
+    def _begin(self, job: backend.Job, briefs: bool) -> backend.Job:
         """The session runs from here on; the job, with what the session knows of it."""
         with self._store.edit(self._id) as draft:
+            briefing = brief(draft.doc, self._recorder.repo) if briefs else None
             branch = self._recorder.repo.head().branch
             run = {"started_at": precise(), "from_checkpoint": job.resume, "branch": branch}
             run["backend"] = self._backend.name
@@ -144,6 +148,7 @@ class Engine:
                 phase=self._phase,
                 phases_completed=tuple(draft.doc.get("phases_completed", [])),
                 history=history,
+                briefing=briefing,
                 news=tuple(news(draft.doc, self._backend.name if held else None)),
                 workspace=Workspace(self._recorder.repo),
             )

@@ -173,14 +173,14 @@ class Runner:
             last = doc["checkpoints"][-1 if index is None else index] if doc["checkpoints"] else None
             job = self._job(doc, repo, last, backend)
             goes_on = continuation(doc, backend, repo)
-            job = replace(job, native=goes_on.native, rewind=goes_on.rewind, briefing=goes_on.briefing)
+            job = replace(job, native=goes_on.native, rewind=goes_on.rewind)
             self._tell(events.Resuming(session_id, job.resume, job.resume_description))
             for text in warnings:
                 self._tell(events.Warned(text))
             if goes_on.told:
                 self._tell(events.Warned(goes_on.told))
             self._warn_of_differences(doc, repo)
-            return self._work(recorder, backend, job)
+            return self._work(recorder, backend, job, briefs=goes_on.briefs)
 
     def _settle_past(self, session_id: str, dead: Doc | None, backend: Backend) -> Doc:
         """End what a killed run left behind, and take over what this request changes; the session then.
@@ -247,7 +247,7 @@ class Runner:
     def _recorder(self, session_id: str, repo: Repo) -> closing[Recorder]:
         return closing(Recorder(self._store, session_id, repo, self._settings))
 
-    def _work(self, recorder: Recorder, backend: Backend, job: Job) -> events.Outcome:
+    def _work(self, recorder: Recorder, backend: Backend, job: Job, *, briefs: bool = False) -> events.Outcome:
         self._engine = Engine(
             recorder,
             backend,
@@ -260,7 +260,7 @@ class Runner:
         )
         if self._stop is not None:
             self._engine.request_stop(self._stop)
-        return self._engine.run(job)
+        return self._engine.run(job, briefs=briefs)
 
     def _job(self, doc: Doc, repo: Repo, resume: Doc | None, backend: Backend) -> Job:
         given = self._request.command

@@ -147,6 +147,23 @@ def test_another_agent_takes_over_and_is_told_what_was_done(desk: Desk) -> None:
     assert [run["backend"] for run in desk.doc["runs"]] == ["claude-code", "codex"]
 
 
+@pytest.mark.parametrize("before", [[], ["a.txt"]], ids=["before-any-checkpoint", "after-one"])
+def test_it_is_told_what_a_killed_run_left_without_a_checkpoint(desk: Desk, before: list[str]) -> None:
+    for path in before:
+        desk.claude_works(path)
+    if not before:
+        desk.claude.act([claude.init(desk.repo.path, FIRST)], status=1)
+    desk.run("claude-code", task="Do it")
+    desk.repo.write("left.txt", "written in the instant before the kill\n")
+    desk.codex_works("b.txt")
+    desk.run("codex")
+    [call] = desk.codex.calls
+    [briefing] = desk.briefings
+    assert f"<done>\n{briefing}\n</done>" in call["given"]
+    for path in ("left.txt", *before):
+        assert f"- added {path}" in briefing
+
+
 def test_an_agent_that_comes_back_after_another_one_begins_anew(desk: Desk) -> None:
     """Its own session knows nothing of what the other one did."""
     desk.claude_works("a.txt")
@@ -277,7 +294,7 @@ def test_a_record_from_elsewhere_does_not_say_where_an_agent_is_started(desk: De
     doc["agents"][0].update(change)
     goes_on = continuation(doc, backends.load("claude-code"), Repo.discover(desk.repo.path))
     assert goes_on.native is None
-    assert goes_on.briefing is not None
+    assert goes_on.briefs
 
 
 def test_what_claude_says_of_the_cost_takes_the_place_of_what_was_reckoned(desk: Desk) -> None:
