@@ -57,16 +57,17 @@ def write(ledger: Ledger, path: Path) -> None:
     if base.parent is not None:
         header.append(f"-{base.parent} where the session began\n")
     header += [f"{tip} {ref}\n" for ref, tip in refs]
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".pack-") as scratch:
-        wanted = "".join(f"{oid}\n" for oid in sorted(objects_of(ledger)))
-        name = ledger.repo.git(
-            "pack-objects", "-q", "--delta-base-offset", Path(scratch, "pack"), input=wanted.encode()
-        )  # fmt: skip
-        with path.open("xb") as file, Path(scratch, f"pack-{name.decode().strip()}.pack").open("rb") as pack:
-            file.write("".join([*header, "\n"]).encode())
-            shutil.copyfileobj(pack, file, _CHUNK)
-            file.flush()
-            os.fsync(file.fileno())
+    wanted = "".join(f"{oid}\n" for oid in sorted(objects_of(ledger)))
+    # Through a pipe: git makes a pack that it writes itself in the repository and renames it, which stops at the end of
+    # a file system.
+    packing = ("pack-objects", "-q", "--stdout", "--delta-base-offset")
+    with path.open("xb") as file, ledger.repo.start(*packing) as running:
+        file.write("".join([*header, "\n"]).encode())
+        running.feed(wanted.encode())
+        shutil.copyfileobj(cast("IO[bytes]", running.process.stdout), file, _CHUNK)
+        running.finish()
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read(path: Path) -> Bundle:

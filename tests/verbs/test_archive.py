@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,18 @@ def test_an_archived_session_is_in_the_trash_and_its_archive_is_a_git_bundle(
     other = clone(session.user, tmp_path / "clone")
     other.git("fetch", "--quiet", scratch / "s1" / "refs.bundle", "refs/pinable/s1")
     assert other.git("rev-parse", "FETCH_HEAD") == tips
+
+
+def test_an_archive_may_lie_on_another_file_system(session: TestSession, tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no other file system here")
+    tip = session.user.git("rev-parse", "refs/pinable/s1")
+    with tempfile.TemporaryDirectory(dir=memory) as place:
+        path = put_away(session, Path(place, "out"))
+        unarchive(session.store, path, tmp_path)
+    assert session.user.git("rev-parse", "refs/pinable/s1") == tip
+    assert not wrong(session)
 
 
 def test_there_and_back_in_the_same_repository(session: TestSession, tmp_path: Path) -> None:
