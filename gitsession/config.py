@@ -124,6 +124,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "workflow": workflow,
 }
 _TABLES = ("checkpoint", "capture", "stop", "claude", "session", "transcripts")
+_OTHER_TABLES = ("prices",)  # of the same file, and read elsewhere
 
 
 FIELDS = tuple(field.name for field in fields(Settings))
@@ -166,15 +167,33 @@ def parse(field: str, text: str) -> Any:
 def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings in force; ``BadValue`` names the key, its source and the value that cannot be read."""
     settings = Settings()
-    filed = from_file(home / "config.toml")
+    file = home / "config.toml"
+    document = _document(file)
+    filed = _values(document)
     for field in FIELDS:
         variable = variable_of(field)
         if variable in environ:
             settings = _with(settings, field, environ[variable], f"${variable}")
         elif field in filed:
-            settings = _with(settings, field, text_of(filed[field]), str(home / "config.toml"))
+            settings = _with(settings, field, text_of(filed[field]), str(file))
+    for error in _unknown(document):
+        raise BadValue(f"{error} (in {file})", hint=error.hint)
     _refuse_unknown(environ)
     return settings
+
+
+def unknown(path: Path) -> list[BadValue]:
+    """What a person's file sets that is no setting, each as the error that setting it would be."""
+    return list(_unknown(_document(path)))
+
+
+def _unknown(document: Mapping[str, Any]) -> Iterator[BadValue]:
+    for key in _keys(document):
+        if key.partition(".")[0] not in _OTHER_TABLES:
+            try:
+                field_of(key)
+            except BadValue as error:
+                yield error
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:
@@ -229,8 +248,11 @@ def _with(settings: Settings, field: str, value: str, source: str) -> Settings:
 
 
 def from_file(path: Path) -> dict[str, Any]:
-    """The file's values by field name; tables and keys that are not ours yet are left alone."""
-    document = _document(path)
+    """The file's values by field name; what is no setting may be among them (``unknown``)."""
+    return _values(_document(path))
+
+
+def _values(document: Mapping[str, Any]) -> dict[str, Any]:
     values = {field: document[field] for field in FIELDS if field in document and "_" not in field}
     for table in _TABLES:
         if isinstance(document.get(table), dict):

@@ -44,7 +44,7 @@ def list_command(as_json: bool) -> None:
         write_json_array(render.as_object(one) for one in found)
         return
     render.draw(found)
-    for error in settings.unknown(home):
+    for error in config.unknown(settings.path(home)):
         note(one_line(f"in {settings.path(home)}: {error}" + (f" ({error.hint})" if error.hint else "")))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -70,16 +70,6 @@ def in_force(home: Path, start: Path) -> list[Setting]:
     return found
 
 
-def unknown(home: Path) -> Iterator[BadValue]:
-    """What the person's file sets that is no setting, each as the error that setting it would be."""
-    for field in config.from_file(path(home)):
-        if field not in config.FIELDS:
-            try:
-                config.field_of(config.key_of(field))
-            except BadValue as error:
-                yield error
-
-
 def change(home: Path, key: str, text: str) -> None:
     """Write a setting into the person's file; ``BadValue`` for a key or a value that cannot be."""
     field = config.field_of(key)
@@ -119,8 +109,6 @@ def remove(home: Path, key: str) -> bool:
 def check(home: Path) -> None:
     """``BadValue`` if the person's file cannot be used as it is."""
     config.load(home, {})
-    for error in unknown(home):
-        raise BadValue(f"{error} (in {path(home)})", hint=error.hint)
 
 
 def spell(field: str, value: Any) -> str:

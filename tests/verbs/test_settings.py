@@ -125,12 +125,24 @@ def test_a_bad_value_shows_with_its_problem(home: Path) -> None:
     assert (bad.key, bad.problem) == ("stop.grace", "'x' is not a duration")
 
 
-def test_unknown_keys_are_told(home: Path) -> None:
-    (home / "config.toml").write_text('[stop]\ngrase = "1s"\n')
-    (error,) = settings.unknown(home)
-    assert (str(error), error.hint) == ("there is no setting 'stop.grase'", "did you mean stop.grace?")
-    with pytest.raises(BadValue, match=r"in .*config"):
-        settings.check(home)
+@pytest.mark.parametrize(
+    ("text", "key", "hint"),
+    [
+        ('[stop]\ngrase = "1s"\n', "stop.grase", "did you mean stop.grace?"),
+        ("[sesion]\nauto_cleanup_days = 0\n", "sesion.auto_cleanup_days", "did you mean session.auto_cleanup_days?"),
+        ("auto_cleanup_days = 0\n", "auto_cleanup_days", "did you mean session.auto_cleanup_days?"),
+        ("session = 3\n", "session", "settings: "),
+        ("[a.b]\nc = 1\n", "a.b", "settings: "),
+    ],
+)
+def test_what_is_no_setting_is_told_and_refused(home: Path, text: str, key: str, hint: str) -> None:
+    (home / "config.toml").write_text(f'{text}[prices."my-model"]\ninput = 3\n')
+    (error,) = config.unknown(home / "config.toml")
+    assert str(error) == f"there is no setting '{key}'"
+    assert error.hint is not None
+    assert error.hint.startswith(hint)
+    with pytest.raises(BadValue, match=r"there is no setting .*config\.toml"):
+        config.load(home, {})
 
 
 @pytest.mark.parametrize(
