@@ -57,6 +57,13 @@ def back(one: Unarchived) -> None:
         note(f"to have its files here, too: pinable-agents session restore {one.session_id} {one.checkpoint}")
 
 
+def not_back(file: Path, error: GitSessionError) -> None:
+    """An archive whose session did not come back."""
+    note(f"not unarchived: {safe_text(str(file))}: {one_line(str(error))}")
+    if error.hint:
+        note(f"hint: {one_line(error.hint)}")
+
+
 def as_object(choice: Choice, done: Sequence[Archived], failed: Failed, *, dry_run: bool) -> dict[str, Any]:
     """The documented JSON object."""
     planned = [{"id": one.id, "path": None} for one in choice.chosen]

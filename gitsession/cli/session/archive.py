@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gitsession import config, lifecycle
-from gitsession.cli.options import complete_sessions, days, here, json_option
+from gitsession.cli.options import complete_sessions, days, find, here, json_option
 from gitsession.cli.render import archiving
 from gitsession.cli.render.out import write_json
 from gitsession.cli.session.cleanup import default_age
@@ -42,7 +42,7 @@ def archive_command(
     if sessions and older_than is not None:
         raise UsageError("--older-than chooses sessions, and so do IDs", hint="give one of them")
     if sessions:
-        ids = dict.fromkeys(map(store.resolve, sessions))
+        ids = dict.fromkeys(find(text)[1] for text in sessions)
         choice = Choice(tuple(map(store.summary, ids)), ())
     else:
         choice = choose(store, lifecycle.COMPLETED, default_age(older_than, settings), now)
@@ -72,7 +72,14 @@ def archive_command(
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--repo", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), help="Into this repository.")
-def unarchive_command(files: tuple[Path, ...], repo: Path | None) -> None:
-    store = SessionStore()
+def unarchive_command(files: tuple[Path, ...], repo: Path | None) -> int:
+    store, status = SessionStore(), 0
     for file in files:
-        archiving.back(unarchive(store, file, here(), repo))
+        try:
+            archiving.back(unarchive(store, file, here(), repo))
+        except GitSessionError as error:
+            if len(files) == 1:
+                raise
+            archiving.not_back(file, error)  # what keeps one does not keep the next
+            status = max(status, error.exit_status)
+    return status

@@ -80,6 +80,20 @@ def test_what_cannot_be_archived_does_not_keep_the_others(repo: GitRepo, tmp_pat
     assert (tmp_path / "out" / "one.tar.gz").read_bytes() == b"something else"
 
 
+def test_an_archive_that_does_not_come_back_does_not_keep_the_others(repo: GitRepo, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run_cli("codeagent-wrapper", "--task", "x", "--session-id", name, "--", "true", cwd=repo.path)
+    out = tmp_path / "out"
+    assert run_cli("pinable-agents", "session", "archive", "one", "two", "-o", out).returncode == 0
+    again = run_cli("pinable-agents", "session", "archive", "one", "-o", out)
+    assert "hint: pinable-agents session undelete one brings it back" in again.stderr
+    run_cli("pinable-agents", "session", "undelete", "one")
+    done = run_cli("pinable-agents", "session", "unarchive", out / "one.tar.gz", out / "two.tar.gz", cwd=repo.path)
+    assert done.returncode == 2
+    assert f"not unarchived: {out / 'one.tar.gz'}: session one exists\nhint: delete it first" in done.stderr
+    assert done.stdout == "Session unarchived: two\n"
+
+
 def test_bad_requests(tmp_path: Path) -> None:
     both = run_cli("pinable-agents", "session", "archive", "x", "--older-than", "3d")
     assert (both.returncode, both.stdout) == (2, "")
