@@ -32,6 +32,13 @@ def complete_sessions(_ctx: click.Context, _param: click.Parameter, incomplete: 
     return [known for known in ["latest", *SessionStore().ids()] if known.startswith(incomplete)]
 
 
+def complete_backends(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Names of backends for shell completion."""
+    from gitsession import backends
+
+    return [name for name in backends.NAMES if name.startswith(incomplete)]
+
+
 def session_argument(function: F) -> F:
     """``ID``: an id, the beginning of one, or ``latest``."""
     return click.argument("session", metavar="ID", shell_complete=complete_sessions)(function)

@@ -14,7 +14,7 @@ import click
 
 from gitsession import __version__, backends, config
 from gitsession.cli.lazy import HELP_OPTIONS
-from gitsession.cli.options import complete_sessions, here, only_utf8
+from gitsession.cli.options import complete_backends, complete_sessions, here, only_utf8
 from gitsession.cli.render.out import unread
 from gitsession.cli.startup import clean_up, pause_the_dead
 from gitsession.errors import BadValue, RepositoryError, SessionNotFound, UsageError
@@ -45,7 +45,7 @@ def idle_seconds(text: str) -> float:
     epilog="Exit status: 0 completed, 1 failed, 2 usage, 3 paused and resumable, 4 a person has to decide, "
     "127 backend not installed, 130 interrupted and paused. --debug shows the traceback of an error.",
 )
-@click.option("--backend", metavar="NAME", help="What does the work.")
+@click.option("--backend", metavar="NAME", shell_complete=complete_backends, help="What does the work.")
 @click.option("--model", metavar="NAME", callback=only_utf8, help="The model, for backends that have several.")
 @click.option("--task", metavar="TEXT", help="What to do; '-' reads it from standard input.")
 @click.option("--task-file", metavar="FILE", type=click.Path(path_type=Path), help="Read the task from a file.")

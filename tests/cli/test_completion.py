@@ -73,6 +73,8 @@ def test_each_shell_completes_commands_and_ids(shell: str, make_session: MakeSes
     assert complete(shell, "pinable-agents session insp", seal) == ["inspect"]
     assert sorted(complete(shell, "pinable-agents session inspect my", seal)) == ["my-refactor", "my-search"]
     assert complete(shell, "codeagent-wrapper --session-id oth", seal) == ["other"]
+    assert complete(shell, "codeagent-wrapper --backend cod", seal) == ["codex"]
+    assert complete(shell, "pinable-agents session list --backend gem", seal) == ["gemini"]
     assert complete(shell, "pinable-agents config set session.tr", seal) == ["session.trash_days"]
 
 

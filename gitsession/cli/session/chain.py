@@ -10,7 +10,7 @@ import click
 
 from gitsession import config
 from gitsession.cli.lazy import HELP_OPTIONS
-from gitsession.cli.options import here, json_option, utc_option
+from gitsession.cli.options import complete_backends, here, json_option, utc_option
 from gitsession.cli.render import chains as render
 from gitsession.cli.render.out import note, write, write_json, write_json_array
 from gitsession.cli.render.text import one_line
@@ -100,7 +100,7 @@ def delete(name: str) -> None:
 )
 @_name
 @click.option("--task-file", metavar="FILE", type=click.Path(path_type=Path), help="The task, or one for each session.")
-@click.option("--backend", metavar="NAME", help="What does the work.")
+@click.option("--backend", metavar="NAME", shell_complete=complete_backends, help="What does the work.")
 @click.option("--model", metavar="NAME", help="The model, for backends that have several.")
 @click.option("--timeout", metavar="TIME", help="Pause a session that takes longer: 90s, 10m, 1h30m.")
 @click.option("--max-cost", metavar="USD", type=click.FloatRange(min=0), help="Pause a session that costs more.")

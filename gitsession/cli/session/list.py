@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gitsession.cli.options import here, json_option, since_when
+from gitsession.cli.options import complete_backends, here, json_option, since_when
 from gitsession.cli.render import listing
 from gitsession.cli.render.out import is_terminal, note, write_json_array
 from gitsession.cli.render.text import one_line
@@ -39,7 +39,7 @@ _EVERY = 1.0  # seconds between two looks with --watch
     "  pinable-agents session list --repo . --since 7d",
 )
 @click.option("--status", type=click.Choice([*STATES, listing.CORRUPTED]), help="Only sessions in this state.")
-@click.option("--backend", metavar="NAME", help="Only sessions of this backend.")
+@click.option("--backend", metavar="NAME", shell_complete=complete_backends, help="Only sessions of this backend.")
 @click.option("--since", metavar="TIME", help="Only sessions that were touched since: 2026-02-25, 7d, 12h.")
 @click.option("--repo", metavar="DIR", type=click.Path(path_type=Path), help="Only sessions of this repository.")
 @click.option("--sort", type=click.Choice(list(_SORTS)), default="created_at", show_default=True, help="The order.")
