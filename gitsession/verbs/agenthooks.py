@@ -161,13 +161,19 @@ def _notes(repo: Repo, start: Path, agent: Agent, relative: str, *, shared: bool
     elif repo.git("ls-files", "--", relative):
         yield f"{relative} is tracked by git, and names a path of this machine now: do not commit that (or: --shared)"
     elif repo.git("ls-files", "--others", "--exclude-standard", "--", relative):
-        yield f"{relative} is not ignored, and names a path of this machine: a line in .git/info/exclude hides it"
+        yield f"{relative} is not ignored, and names a path of this machine: a line in {_exclude(repo)} hides it"
     if agent.name == CODEX and changed:
         yield f"Codex skips new hooks silently until you trust them; {CODEX_STEPS}"
     elif agent.name == GEMINI and (words := trust(GEMINI, repo.worktree).words):
         yield words
     if not agent.plugin and agent.name != CODEX and _is_below(start, repo):
         yield f"{agent.title} reads it when it is started in {repo.worktree}, not further down"
+
+
+def _exclude(repo: Repo) -> Path:
+    """The file of what only this machine ignores, which all worktrees share."""
+    file = repo.common_dir / "info" / "exclude"
+    return file.relative_to(repo.worktree) if file.is_relative_to(repo.worktree) else file
 
 
 def _is_below(start: Path, repo: Repo) -> bool:

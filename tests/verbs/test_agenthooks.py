@@ -204,6 +204,15 @@ def test_git_might_see_it(repo: GitRepo) -> None:
     assert "git" not in notes()
 
 
+def test_the_file_that_hides_it_is_named_where_it_is(repo: GitRepo, tmp_path: Path) -> None:
+    (done,) = agenthooks.enable(repo.path, ["claude-code"])
+    assert any("a line in .git/info/exclude hides it" in note for note in done.notes)
+    other = tmp_path / "other"
+    repo.git("worktree", "add", "--quiet", other)
+    (done,) = agenthooks.enable(other, ["claude-code"])
+    assert any(f"a line in {repo.path}/.git/info/exclude hides it" in note for note in done.notes)
+
+
 def test_from_further_down(repo: GitRepo) -> None:
     (done,) = agenthooks.enable(repo.at("src"), ["claude-code"])
     assert repo.at(".claude/settings.local.json").exists()
