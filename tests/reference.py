@@ -23,21 +23,27 @@ Written from the commands' own help by `python tests/reference.py`. `git pinable
 def text() -> str:
     """The whole page."""
     parts = [_INTRODUCTION]
-    for command in (codeagent_wrapper, pinable_agents):
-        parts += _sections(command, None)
+    for context in commands():
+        parts.append(f"## {context.command_path}\n\n```text\n{context.command.get_help(context).rstrip()}\n```\n")
     return "\n".join(parts)
 
 
-def _sections(command: click.Command, parent: click.Context | None) -> Iterator[str]:
+def commands() -> Iterator[click.Context]:
+    """Every command, groups too, in the order of the page."""
+    for command in (codeagent_wrapper, pinable_agents):
+        yield from _below(command, None)
+
+
+def _below(command: click.Command, parent: click.Context | None) -> Iterator[click.Context]:
     context = click.Context(
         command, parent, command.name, terminal_width=_WIDTH, max_content_width=_WIDTH, **command.context_settings
     )
-    yield f"## {context.command_path}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
+    yield context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
             if below is not None and not below.hidden:
-                yield from _sections(below, context)
+                yield from _below(below, context)
 
 
 if __name__ == "__main__":

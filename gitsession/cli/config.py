@@ -48,7 +48,10 @@ def list_command(as_json: bool) -> None:
         note(one_line(f"in {settings.path(home)}: {error}" + (f" ({error.hint})" if error.hint else "")))
 
 
-@group.command("get", help="Show the value of one setting.")
+@group.command(
+    "get",
+    help="Show the value of one setting.\n\n\b\nExample:\n  pinable-agents config get session.auto_cleanup_days",
+)
 @_key
 def get(key: str) -> None:
     wanted = config.key_of(config.field_of(key))
@@ -75,7 +78,10 @@ def set_command(key: str, value: str) -> None:
             note(one_line(f"{now.source} goes before it: {key} is {render.value(now)}"))
 
 
-@group.command("unset", help="Take a setting out of config.toml.")
+@group.command(
+    "unset",
+    help="Take a setting out of config.toml.\n\n\b\nExample:\n  pinable-agents config unset session.auto_cleanup_days",
+)
 @_key
 def unset(key: str) -> None:
     home = SessionStore().home

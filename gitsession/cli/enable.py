@@ -34,7 +34,8 @@ def _scope(local: str, shared: str) -> Callable[[F], F]:
     short_help="Have agents' own hooks feed a session, in this repository.",
     help="Have agents' own hooks feed a session while you work in the agent as ever, in this repository.\n\n"
     "Writes into the agents' settings files; what is there stays as it is. Without --agent: for each agent that is "
-    "installed. See docs/tracking.md.",
+    "installed. See docs/tracking.md.\n\n"
+    "\b\nExamples:\n  pinable-agents enable\n  pinable-agents enable --agent claude-code --shared",
 )
 @_agents
 @_scope("For you alone, with this installation (the default).", "In the file that is committed, for everybody.")

@@ -11,7 +11,12 @@ from gitsession.store.sessions import SessionStore
 from gitsession.verbs.why import why
 
 
-@click.command("why", help="Tell which session's work is in a commit, FILE, FILE:LINE, FILE:FROM-TO or range A..B.")
+@click.command(
+    "why",
+    help="Tell which session's work is in a commit, FILE, FILE:LINE, FILE:FROM-TO or range A..B.\n\n"
+    "\b\nExamples:\n  pinable-agents why HEAD\n  pinable-agents why src/app.py:42\n"
+    "  pinable-agents why main..topic",
+)
 @click.argument("what", metavar="COMMIT|FILE[:LINE]|RANGE", default="HEAD")
 @json_option
 def command(what: str, as_json: bool) -> None:

@@ -41,7 +41,11 @@ def idle_seconds(text: str) -> float:
     "codeagent-wrapper",
     context_settings=HELP_OPTIONS,
     help="Run a task under a session, or go on with a session.\n\nCMD is the program that the 'command' backend runs; "
-    "to the agents' own programs (claude-code, codex, gemini, opencode) what stands after the -- is passed on.",
+    "to the agents' own programs (claude-code, codex, gemini, opencode) what stands after the -- is passed on.\n\n"
+    '\b\nExamples:\n  codeagent-wrapper --backend claude-code --task "Refactor the user module"\n'
+    '  codeagent-wrapper --task "Remove trailing blanks" --files a.py,b.py -- ./agent.sh\n'
+    "  codeagent-wrapper --session-id latest\n"
+    '  codeagent-wrapper --session-id latest --restore-checkpoint 1 --task "Another way"',
     epilog="Exit status: 0 completed, 1 failed, 2 usage, 3 paused and resumable, 4 a person has to decide, "
     "127 backend not installed, 130 interrupted and paused. --debug shows the traceback of an error.",
 )

@@ -50,7 +50,10 @@ def create(name: str, sessions: tuple[str, ...]) -> None:
     write("\n".join(_status_lines(store, chain.name)))
 
 
-@group.command("status", help="Show how far a chain is. Times are local.")
+@group.command(
+    "status",
+    help="Show how far a chain is. Times are local.\n\n\b\nExample:\n  pinable-agents session chain status my-refactor",
+)
 @_name
 @utc_option
 @json_option
@@ -84,7 +87,10 @@ def list_command(as_json: bool) -> None:
         note(one_line(f"{problem} (hint: {problem.hint})" if problem.hint else str(problem)))
 
 
-@group.command("delete", help="Remove a chain. Its sessions stay.")
+@group.command(
+    "delete",
+    help="Remove a chain. Its sessions stay.\n\n\b\nExample:\n  pinable-agents session chain delete my-refactor",
+)
 @_name
 def delete(name: str) -> None:
     ChainStore(SessionStore().home).delete(name)
@@ -96,7 +102,8 @@ def delete(name: str) -> None:
     short_help="Run what is left of a chain.",
     help="Run the sessions of a chain that are not completed, in order, and stop at the first that does not "
     "complete.\n\nA session that exists goes on with its own task; the others take theirs from FILE: one task for all, "
-    "or a section for each that begins with a line '## ID'. Exit status: that of the last run.",
+    "or a section for each that begins with a line '## ID'. Exit status: that of the last run.\n\n"
+    "\b\nExample:\n  pinable-agents session chain run my-refactor --task-file tasks.md -- ./agent.sh",
 )
 @_name
 @click.option("--task-file", metavar="FILE", type=click.Path(path_type=Path), help="The task, or one for each session.")

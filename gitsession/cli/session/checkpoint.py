@@ -13,7 +13,11 @@ from gitsession.verbs.checkpoint import checkpoint
 from gitsession.verbs.restore import finish_interrupted
 
 
-@click.command("checkpoint", help="Take a checkpoint of a session's files as they are now.")
+@click.command(
+    "checkpoint",
+    help="Take a checkpoint of a session's files as they are now.\n\n"
+    '\b\nExample:\n  pinable-agents session checkpoint latest --description "before lunch"',
+)
 @session_argument
 @click.option(
     "--description", metavar="TEXT", callback=only_utf8, help="What the files are now; else the changed files make one."

@@ -14,7 +14,11 @@ from gitsession.verbs.linking import Found, Linker
 from gitsession.verbs.why import CommitAnswer, why
 
 
-@click.command("commits", help="List the commits that hold a session's work; of a commit, its sessions.")
+@click.command(
+    "commits",
+    help="List the commits that hold a session's work; of a commit, its sessions.\n\n"
+    "\b\nExamples:\n  pinable-agents session commits latest\n  pinable-agents session commits HEAD",
+)
 @click.argument("what", metavar="ID|COMMIT", shell_complete=complete_sessions)
 @json_option
 def command(what: str, as_json: bool) -> None:

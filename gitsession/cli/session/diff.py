@@ -37,7 +37,8 @@ class _Command(click.Command):
     options_metavar="[OPTIONS]",
     help="Show what changed: N is checkpoint N against the one before, A..B any two, base..N everything up to N; "
     "without either, the base against the last checkpoint. Without an ID it is the latest session. "
-    "PATHs after -- limit it.",
+    "PATHs after -- limit it.\n\n"
+    "\b\nExamples:\n  pinable-agents session diff latest 1\n  pinable-agents session diff latest base..2 --stat -- src",
 )
 @click.argument("what", metavar="[ID] [N|A..B] [-- PATH…]", nargs=-1, shell_complete=complete_sessions)
 @click.option("--stat", "style", flag_value="stat", help="Only how many lines changed in each file.")

@@ -10,7 +10,11 @@ from gitsession.cli.render.run import paused
 from gitsession.verbs.pause import pause
 
 
-@click.command("pause", help="Pause a running session: interrupt its agent, take a last checkpoint.")
+@click.command(
+    "pause",
+    help="Pause a running session: interrupt its agent, take a last checkpoint.\n\n"
+    "\b\nExample:\n  pinable-agents session pause sess_1740480000_a3f7b2c1",
+)
 @session_argument
 def command(session: str) -> None:
     store, session_id = find(session)

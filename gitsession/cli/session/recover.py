@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 _WORST = (130, 1, 4, 127, 2, 3)
 
 
-@click.command("recover", help="Find interrupted sessions, repair them and run them on.")
+@click.command(
+    "recover",
+    help="Find interrupted sessions, repair them and run them on.\n\n"
+    "\b\nExamples:\n  pinable-agents session recover --scan\n"
+    "  pinable-agents session recover sess_1740480000_a3f7b2c1\n  pinable-agents session recover --all",
+)
 @click.argument("session", metavar="[ID]", required=False, shell_complete=complete_sessions)
 @click.option("--scan", "scanning", is_flag=True, help="List what can be recovered; pause what was killed.")
 @click.option("--all", "everything", is_flag=True, help="Recover all, by priority, then age.")

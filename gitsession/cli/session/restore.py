@@ -29,7 +29,12 @@ Finish = Callable[[], RestoreReport | None]
 """Finishes a restore that was interrupted."""
 
 
-@click.command("restore", help="Make the files what checkpoint N (or 'base') has. What is there now is saved first.")
+@click.command(
+    "restore",
+    help="Make the files what checkpoint N (or 'base') has. What is there now is saved first.\n\n"
+    "\b\nExamples:\n  pinable-agents session restore latest 1 --dry-run\n"
+    "  pinable-agents session restore latest base --path src/user",
+)
 @session_argument
 @click.argument("checkpoint", metavar="N")
 @click.option("--path", "only", metavar="P", multiple=True, help="Only this file, or what is below this directory.")
@@ -52,7 +57,11 @@ def restore_command(
     return _carry_out(go, partial(finish_interrupted, store, session_id, settings), dry_run, yes, as_json)
 
 
-@click.command("undo", help="Take the last restore back; a second undo takes the first one back.")
+@click.command(
+    "undo",
+    help="Take the last restore back; a second undo takes the first one back.\n\n"
+    "\b\nExample:\n  pinable-agents session undo latest",
+)
 @session_argument
 @click.option("--dry-run", is_flag=True, help="Show what would be done.")
 @click.option("--force", is_flag=True, help="Also overwrite files that changed since the last checkpoint.")
