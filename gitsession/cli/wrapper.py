@@ -146,7 +146,7 @@ def given_session(store: SessionStore, text: str | None, start: Path) -> str | N
     except RepositoryError:
         return store.resolve(text)
     of_here = (one for one in store.summaries() if one.created_at and one.worktree == worktree)
-    newest = max(of_here, key=lambda one: (one.created_at, one.id), default=None)
+    newest = max(of_here, key=lambda one: one.order, default=None)
     if newest is None:
         raise SessionNotFound(
             f"there is no session of {worktree} yet", hint="--task TEXT starts one; another's goes on by its id"

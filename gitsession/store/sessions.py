@@ -76,7 +76,7 @@ class SessionStore:
         """The id that ``text`` means: itself, a prefix that fits one session, or ``latest`` (the newest created)."""
         if text == "latest":
             readable = (summary for summary in self.summaries() if summary.created_at)
-            newest = max(readable, key=lambda summary: (summary.created_at, summary.id), default=None)
+            newest = max(readable, key=lambda summary: summary.order, default=None)
             if newest is None:
                 raise SessionNotFound("there is no session yet", hint="codeagent-wrapper --task TEXT starts one")
             return newest.id

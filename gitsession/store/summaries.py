@@ -14,6 +14,7 @@ class Summary(NamedTuple):
 
     ``checkpoint_index`` is the last checkpoint's.  ``alive``: it is running and its owner lives; a running session that
     is not alive was killed.  ``repository`` is the git directory that the worktrees of one repository share.
+    ``begun`` is when its first run began, to the millisecond.
     """
 
     id: str
@@ -33,12 +34,20 @@ class Summary(NamedTuple):
     repository: str | None = None
     tokens: int = 0
     cost_usd: float | None = None
+    begun: str = ""
+
+    @property
+    def order(self) -> tuple[str, str, str]:
+        """What sorts sessions from the oldest to the newest, also those of one second."""
+        return self.created_at, self.begun, self.id
 
 
 def summarize(session_id: str, doc: Doc, alive: bool) -> Summary:
     """The summary of a record; fields of a shape this version does not know stay empty."""
     checkpoints, repository, cost = doc.get("checkpoints"), _object(doc.get("repository")), _object(doc.get("cost"))
     last = checkpoints[-1] if isinstance(checkpoints, list) and checkpoints else None
+    runs = doc.get("runs")
+    first = runs[0] if isinstance(runs, list) and runs else None
     files, said = doc.get("files"), cost.get("estimated_cost_usd")
     price = said if isinstance(said, float) else _number(said)
     version = doc.get("schema_version")
@@ -60,6 +69,7 @@ def summarize(session_id: str, doc: Doc, alive: bool) -> Summary:
         repository=_text(repository.get("common_dir")) or None,
         tokens=_number(cost.get("total_tokens")) or 0,
         cost_usd=None if price is None else float(price),
+        begun=_text(first.get("started_at")) if isinstance(first, dict) else "",
     )
 
 

@@ -167,6 +167,15 @@ def test_an_id_may_be_shortened_to_what_fits_only_it(store: SessionStore) -> Non
             store.resolve(nothing)
 
 
+def test_latest_is_the_newest_of_one_second_too(store: SessionStore) -> None:
+    for session_id, begun in (("b", "10:00:00.100Z"), ("c", "10:00:00.200Z"), ("a", "10:00:00.300Z")):
+        store.create(new_doc(session_id))
+        with store.edit(session_id) as draft:
+            draft.log("status", to="running", run={"started_at": f"2026-02-25T{begun}"})
+    assert [summary.id for summary in sorted(store.summaries(), key=lambda one: one.order)] == ["b", "c", "a"]
+    assert store.resolve("latest") == "a"
+
+
 def test_latest_is_the_newest_created(store: SessionStore) -> None:
     with pytest.raises(SessionNotFound, match="no session yet"):
         store.resolve("latest")

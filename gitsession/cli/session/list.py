@@ -21,7 +21,7 @@ from gitsession.store.summaries import Summary
 
 # Times and priorities are sorted from the highest, names from the first.
 _SORTS: dict[str, tuple[Callable[[Summary], Any], bool]] = {
-    "created_at": (lambda one: (one.created_at, one.id), True),
+    "created_at": (lambda one: one.order, True),
     "updated_at": (lambda one: (one.updated_at, one.id), True),
     "priority": (lambda one: one.priority, True),
     "id": (lambda one: one.id, False),
