@@ -44,7 +44,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_the_command_backend_page_names_every_variable_and_directive(repo: GitRepo) -> None:
     page = PAGES["command-backend.md"]
-    agent = 'env | cut -d= -f1 | grep ^PINABLE_ | grep -v ^PINABLE_HO > names; [ -n "$PINABLE_RESUME" ]'
+    agent = 'env | cut -d= -f1 | grep ^PINABLE_ | grep -v ^PINABLE_HOOK > names; [ -n "$PINABLE_RESUME" ]'
     start = ("codeagent-wrapper", "--task", "x", "--model", "m")
     assert run_cli(*start, "--session-id", "before", "--", "true", cwd=repo.path).returncode == 0
     first = run_cli(*start, "--context-from", "before", "--", "sh", "-c", agent, cwd=repo.path)

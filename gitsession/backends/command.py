@@ -35,7 +35,7 @@ from gitsession.backends.acknowledge import Acknowledgements
 from gitsession.backends.base import Answer, Capabilities, Done, Event, Failed, Job
 from gitsession.backends.contexts import context_file
 from gitsession.backends.directives import Speech
-from gitsession.backends.processes import MARK
+from gitsession.backends.processes import mark
 from gitsession.backends.program import REPOSITORY_VARIABLES, Program, ProgramBackend
 from gitsession.errors import BackendMissing, UsageError
 
@@ -111,7 +111,7 @@ def _environment(job: Job, files: Mapping[str, Path | None]) -> dict[str, str]:
 
 def _variables(job: Job) -> dict[str, str]:
     variables = {
-        MARK: job.session_id,
+        **mark(job.session_id),
         "PINABLE_TASK": job.task,
         "PINABLE_FILES": "\n".join(job.files),
         "PINABLE_PHASE": job.phase or "",

@@ -1,23 +1,25 @@
 """Processes that belong to a session, found by the mark in their environment and by parentage.
 
 A backend that starts programs gives each the session's id in ``PINABLE_SESSION_ID``, which their children inherit.
-Ids are unique only within one ``PINABLE_HOME``, so that has to agree as well.  Never counted: this process, its
-ancestors (a session may be resumed from inside itself), and other users' processes.
+Ids are unique only within one ``PINABLE_HOME``, so that is given, too, and has to be the same place.  Never counted:
+this process, its ancestors (a session may be resumed from inside itself), and other users' processes.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from psutil import Process
 
 MARK: Final = "PINABLE_SESSION_ID"
+_HOME: Final = "PINABLE_HOME"
 _ROUNDS: Final = 3
 _AFTER_KILL: Final = 2.0
 _EXEC: Final = 0.5  # seconds
@@ -31,6 +33,19 @@ class ProcessFacts:
     pid: int
     name: str
     started: float
+
+
+def mark(session_id: str) -> dict[str, str]:
+    """The variables by which a process is known to be the session's."""
+    return {MARK: session_id, _HOME: _home(os.environ)}
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    """Where a process with this environment has its sessions."""
+    named = environ.get(_HOME) or "~/.pinable-agents"
+    if named == "~" or named.startswith("~/"):
+        named = (environ.get("HOME") or str(Path.home())) + named[1:]
+    return os.path.abspath(named)
 
 
 def find_survivors(session_id: str) -> list[ProcessFacts]:
@@ -120,18 +135,14 @@ def _all_marked(spared: Collection[int] = ()) -> Iterator[tuple[str, Process]]:
     """Every process of a session of this home, with the session's id."""
     import psutil
 
-    own = psutil.Process()
+    own, home = psutil.Process(), os.path.realpath(_home(os.environ))
     never = {own.pid, *(process.pid for process in own.parents()), *spared}
     for process in psutil.process_iter():
         if process.pid in never:
             continue
         with suppress(psutil.Error, OSError):
             environ = _environment(process)
-            if (
-                MARK in environ
-                and environ.get("PINABLE_HOME") == os.environ.get("PINABLE_HOME")
-                and process.username() == own.username()
-            ):
+            if MARK in environ and process.username() == own.username() and os.path.realpath(_home(environ)) == home:
                 yield environ[MARK], process
 
 

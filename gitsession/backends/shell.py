@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gitsession.backends.processes import MARK, descendants_of, ending
+from gitsession.backends.processes import descendants_of, ending, mark
 from gitsession.backends.program import REPOSITORY_VARIABLES, readable
 from gitsession.secrets import clean_environment, guard_memory
 
@@ -171,7 +171,7 @@ class _Output:
 
 def _environment(session_id: str) -> dict[str, str]:
     clean = {name: value for name, value in clean_environment().items() if name not in REPOSITORY_VARIABLES}
-    return clean | {MARK: session_id, "TERM": "dumb"}
+    return clean | mark(session_id) | {"TERM": "dumb"}
 
 
 def _group_lives(process: subprocess.Popen[bytes]) -> bool:

@@ -20,7 +20,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from gitsession.backends.base import Answer, Bound, Capabilities, Done, Event, Failed, Job, Notice, Output, Tick
 from gitsession.backends.jsonlines import JsonLines, Line
-from gitsession.backends.processes import MARK
+from gitsession.backends.processes import mark
 from gitsession.backends.program import REPOSITORY_VARIABLES, Program, ProgramBackend
 from gitsession.backends.versions import version_of
 from gitsession.errors import BackendMissing, UsageError
@@ -216,4 +216,4 @@ def _attended(reader: Reader, event: Event) -> Iterator[Event]:
 def _environment(job: Job, call: Call) -> dict[str, str]:
     without = (*REPOSITORY_VARIABLES, *_OUTER)
     ours = {name: value for name, value in os.environ.items() if name not in without}
-    return {**ours, MARK: job.session_id, **call.variables}
+    return {**ours, **mark(job.session_id), **call.variables}

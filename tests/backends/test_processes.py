@@ -14,7 +14,7 @@ import pytest
 from backends.agents import PATIENT, lives
 from backends.model_server import wait_for
 
-from gitsession.backends.processes import descendants_of, end_survivors, ending, find_survivors, finish, marked
+from gitsession.backends.processes import descendants_of, end_survivors, ending, find_survivors, finish, mark, marked
 
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -75,6 +75,30 @@ def test_a_process_is_found_while_it_becomes_another_program(start: Start, tmp_p
     script.write_text(f"exec sh {script}\n")
     process = start("sh", str(script), PINABLE_SESSION_ID="sess_exec")
     assert [[found.pid for found in marked("sess_exec")] for _ in range(100)] == [[process.pid]] * 100
+
+
+def test_another_user_directory_is_another_home(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PINABLE_HOME")
+    orphan(start, "sess_home")
+    mine = os.environ["HOME"]
+    monkeypatch.setenv("HOME", str(tmp_path / "other"))
+    assert find_survivors("sess_home") == []
+    (tmp_path / "link").symlink_to(mine)
+    for spelled in (f"{mine}/.pinable-agents/", str(tmp_path / "link" / ".pinable-agents")):
+        monkeypatch.setenv("PINABLE_HOME", spelled)
+        assert len(find_survivors("sess_home")) == 1
+    monkeypatch.setenv("HOME", mine)
+    monkeypatch.setenv("PINABLE_HOME", "~/.pinable-agents")
+    assert len(end_survivors("sess_home")) == 1
+
+
+def test_a_mark_names_the_home_as_an_absolute_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PINABLE_HOME", "here")
+    assert mark("s") == {"PINABLE_SESSION_ID": "s", "PINABLE_HOME": str(tmp_path / "here")}
+    monkeypatch.delenv("PINABLE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert mark("s")["PINABLE_HOME"] == "/home/me/.pinable-agents"
 
 
 def test_own_children_and_other_sessions_are_no_survivors(start: Start) -> None:
