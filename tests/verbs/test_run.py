@@ -244,6 +244,14 @@ def test_an_agent_that_ignores_signals_is_killed_in_the_end(desk: Desk) -> None:
     assert desk.store.load("s").status == "paused"
 
 
+def test_silence_pauses_and_words_do_not(desk: Desk) -> None:
+    outcome = desk.run("echo one; sleep 60", task="t", idle_timeout=1.0)
+    assert (outcome.status, outcome.exit_status) == ("paused", 3)
+    assert "nothing was heard of command for the time of --idle-timeout" in str(outcome.reason)
+    outcome = desk.run("for i in 1 2 3 4 5; do echo $i; sleep 0.5; done", task="t", idle_timeout=2.0)
+    assert (outcome.status, outcome.exit_status) == ("completed", 0)
+
+
 def test_the_time_limit_pauses(desk: Desk) -> None:
     outcome = desk.run("sleep 60", task="t", timeout=0.5)
     assert (outcome.status, outcome.exit_status) == ("paused", 3)
