@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
@@ -55,9 +56,12 @@ def archive(store: SessionStore, session_id: str, directory: Path, settings: Set
     with store.own(session_id):
         _settle(store, session_id, settings)
         private_dir(directory)
+        scratches = f".archive-{session_id}~"  # "~" is in no id
+        for left in directory.glob(f"{scratches}*"):  # by a process that was killed, as we own the session
+            shutil.rmtree(left, ignore_errors=True)
         with (
             explained("write", path),
-            tempfile.TemporaryDirectory(dir=directory, prefix=".archive-", ignore_cleanup_errors=True) as scratch,
+            tempfile.TemporaryDirectory(dir=directory, prefix=scratches, ignore_cleanup_errors=True) as scratch,
         ):
             packed = _pack(store, session_id, path, Path(scratch))
     place = delete(store, session_id)

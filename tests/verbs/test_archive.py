@@ -96,6 +96,14 @@ def test_an_archive_may_lie_on_another_file_system(session: TestSession, tmp_pat
     assert not wrong(session)
 
 
+def test_what_a_killed_run_left_beside_its_archive_is_removed(session: TestSession, tmp_path: Path) -> None:
+    for name in (".archive-s1~dead", ".archive-s1-b~alive"):
+        (tmp_path / "out" / name).mkdir(parents=True)
+        (tmp_path / "out" / name / "refs.bundle").write_text("half")
+    archive(session.store, "s1", tmp_path / "out", session.settings)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".archive-s1-b~alive", "s1.tar.gz"]
+
+
 def test_there_and_back_in_the_same_repository(session: TestSession, tmp_path: Path) -> None:
     before, tip = session.doc, session.user.git("rev-parse", "refs/pinable/s1")
     path = put_away(session, tmp_path / "out")
