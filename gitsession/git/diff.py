@@ -77,7 +77,9 @@ def changes(
 ) -> list[FileChange]:
     """The files that differ between two trees (or commits), sorted by path; ``paths`` and what is below them only."""
     options = ["-w"] if ignore_space else []
-    out = repo.git("diff", *_PLAIN, *options, "--raw", "--numstat", "--no-abbrev", "-z", a, b, "--", *paths)
+    out = repo.git(
+        "diff", *_PLAIN, *options, "--raw", "--numstat", "--no-abbrev", "-z", "--end-of-options", a, b, "--", *paths
+    )
     raw, counts = _sections(out)
     found = [_change(facts, counts) for facts in raw]
     if ignore_space:
@@ -117,7 +119,8 @@ def _exact(contents: Contents, path: bytes, state: State, version: Version) -> b
 def patch(repo: Repo, a: str, b: str, paths: Iterable[bytes] = (), options: PatchOptions | None = None) -> bytes:
     """The unified diff from one tree to another; ``git apply`` takes it, binary files and modes included."""
     arguments = (options or PatchOptions()).arguments()
-    return repo.git("diff", *_PLAIN, "--patch", "--binary", "--full-index", *arguments, a, b, "--", *paths)
+    asked = (*_PLAIN, "--patch", "--binary", "--full-index", *arguments, "--end-of-options")
+    return repo.git("diff", *asked, a, b, "--", *paths)
 
 
 @dataclass

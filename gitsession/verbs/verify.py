@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gitsession import lifecycle, paths
 from gitsession.errors import GitSessionError, RefMoved, RepositoryError, SessionTooNew
@@ -22,10 +23,14 @@ from gitsession.store.salvage import salvage
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import entries_ahead, repository_of
 
+if TYPE_CHECKING:
+    from gitsession.model import Session
+
 FILES, NEWER, DEAD, PARTED, LOCK, AHEAD, REF, RESTORE, EDIT, OBJECTS, UNLOCKABLE = (
     "files", "newer", "owner-died", "deletion", "lock", "ref-ahead", "ref", "restore", "edit", "objects", "unlockable",
 )  # fmt: skip
 BASE_NAME: Final = "the base"
+_OID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SHOWN: Final = 5  # paths of one checkpoint that are named
 
 
@@ -81,7 +86,20 @@ def sound(doc: Doc) -> str | None:
         return f"has an unknown status {session.status!r}"
     indices = [checkpoint.index for checkpoint in session.checkpoints]
     gap = next((place for place, index in enumerate(indices) if place != index), None)
-    return None if gap is None else f"has checkpoint {indices[gap]} where checkpoint {gap} belongs"
+    if gap is not None:
+        return f"has checkpoint {indices[gap]} where checkpoint {gap} belongs"
+    odd = next((name for name, oid in _objects_of(session) if oid is not None and not _OID.fullmatch(str(oid))), None)
+    return None if odd is None else f"has a wrong {odd}: it is no object's id"
+
+
+def _objects_of(session: Session) -> Iterator[tuple[str, str | None]]:
+    """The ids of git's objects that a record names, which go into command lines of git's."""
+    if session.base is not None:
+        yield from (("base.commit", session.base.commit), ("base.tree", session.base.tree))
+        yield from (("base.head", session.base.head), ("base.meta", (session.base.model_extra or {}).get("meta")))
+    for one in session.checkpoints:
+        place = f"checkpoints.{one.index}"
+        yield from ((f"{place}.commit", one.commit), (f"{place}.tree", one.tree), (f"{place}.meta", one.meta))
 
 
 def _locks(store: SessionStore, session_id: str) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from dataclasses import replace
@@ -239,6 +240,25 @@ def test_an_archived_record_that_cannot_be_read_is_refused(session: TestSession,
     with pytest.raises(SessionCorrupted, match="holds a number of too many digits"):
         unarchive(session.store, tmp_path / "s2.tar.gz", session.user.path)
     assert session.store.ids() == ["s1"]
+
+
+@pytest.mark.parametrize(
+    "place", ["base.commit", "base.tree", "base.head", "base.meta", "checkpoints.1.commit", "checkpoints.1.tree"]
+)
+def test_an_archive_that_gives_options_for_ids_of_objects_is_refused(
+    session: TestSession, tmp_path: Path, place: str
+) -> None:
+    doc = session.doc
+    owner = doc["base"] if place.startswith("base") else doc["checkpoints"][1]
+    owner[place.rpartition(".")[2]] = f"--output={tmp_path / 'owned'}"
+    (tmp_path / "bad.json").write_text(json.dumps(doc))
+    (tmp_path / "none").write_text("")
+    put_away(session, tmp_path / "out").unlink()
+    path = tmp_path / "out" / "s1.tar.gz"
+    archives.pack(path, "s1", {archives.SNAPSHOT: tmp_path / "bad.json", archives.JOURNAL: tmp_path / "none"})
+    with pytest.raises(SessionCorrupted, match=rf"has a wrong {place}: it is no object's id"):
+        unarchive(session.store, path, session.user.path)
+    assert session.store.ids() == []
 
 
 def test_what_happens_while_it_is_archived_is_not_lost(
