@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from gitsession import lifecycle
 from gitsession.config import Settings
@@ -36,6 +38,9 @@ from gitsession.verbs.checkpoint import Recorder, repository_of
 from gitsession.verbs.delete import delete, undelete
 from gitsession.verbs.offered import OFFERED, offered
 from gitsession.verbs.verify import sound
+
+_UNPACKED: Final = ".unarchive-"
+_ABANDONED: Final = 86400.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,8 @@ def unarchive(store: SessionStore, file: Path, start: Path, repository: Path | N
     the user names it.
     """
     private_dir(store.home)
-    with tempfile.TemporaryDirectory(dir=store.home, prefix=".unarchive-") as scratch_name:
+    _remove_abandoned(store.home)
+    with tempfile.TemporaryDirectory(dir=store.home, prefix=_UNPACKED) as scratch_name:
         scratch = Path(scratch_name)
         session_id = archives.unpack(file, scratch).session_id
         if store.exists(session_id):
@@ -186,6 +192,14 @@ def unarchive(store: SessionStore, file: Path, start: Path, repository: Path | N
             store.accept(session_id, snapshot.read_bytes(), journal)
     newest = draft.doc["checkpoints"][-1]["index"] if draft.doc["checkpoints"] else None
     return Unarchived(session_id, repo.worktree, newest, moved, grafted, bool(draft.doc.get(OFFERED)))
+
+
+def _remove_abandoned(home: Path) -> None:
+    """Remove what was unpacked by a process that was killed: nobody works on it for so long."""
+    for left in home.glob(f"{_UNPACKED}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _files(scratch: Path, session_id: str) -> tuple[Path, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from dataclasses import replace
@@ -103,6 +104,16 @@ def test_what_a_killed_run_left_beside_its_archive_is_removed(session: TestSessi
         (tmp_path / "out" / name / "refs.bundle").write_text("half")
     archive(session.store, "s1", tmp_path / "out", session.settings)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [".archive-s1-b~alive", "s1.tar.gz"]
+
+
+def test_what_a_killed_run_unpacked_is_removed_a_day_later(session: TestSession, tmp_path: Path) -> None:
+    path = put_away(session, tmp_path / "out")
+    for name in (".unarchive-old", ".unarchive-new"):
+        (session.store.home / name).mkdir()
+        (session.store.home / name / "refs.bundle").write_text("half")
+    os.utime(session.store.home / ".unarchive-old", (0, 0))
+    unarchive(session.store, path, tmp_path)
+    assert [left.name for left in session.store.home.glob(".unarchive-*")] == [".unarchive-new"]
 
 
 def test_there_and_back_in_the_same_repository(session: TestSession, tmp_path: Path) -> None:
