@@ -148,7 +148,9 @@ def _handle(agent: str, which: Wanted, said: dict[str, Any]) -> None:
     from gitsession.verbs.tracking import feed
 
     store = SessionStore()
-    feed(store, Event(agent, which.kind, which.event, said), config.load(store.home))
+    # There is nobody here to read of a misspelt key, and the agent's work is not to go unrecorded for it.
+    settings = config.load(store.home, pass_over_unknown=True)
+    feed(store, Event(agent, which.kind, which.event, said), settings)
 
 
 def _limit_time(seconds: float) -> None:

@@ -164,8 +164,11 @@ def parse(field: str, text: str) -> Any:
     return _READERS[field](text)
 
 
-def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in force; ``BadValue`` names the key, its source and the value that cannot be read."""
+def load(home: Path, environ: Mapping[str, str] = os.environ, *, pass_over_unknown: bool = False) -> Settings:
+    """The settings in force; ``BadValue`` names the key, its source and the value that cannot be read.
+
+    So does one that is no setting, unless it is to be passed over.
+    """
     settings = Settings()
     file = home / "config.toml"
     document = _document(file)
@@ -176,9 +179,10 @@ def load(home: Path, environ: Mapping[str, str] = os.environ) -> Settings:
             settings = _with(settings, field, environ[variable], f"${variable}")
         elif field in filed:
             settings = _with(settings, field, text_of(filed[field]), str(file))
-    for error in _unknown(document):
-        raise BadValue(f"{error} (in {file})", hint=error.hint)
-    _refuse_unknown(environ)
+    if not pass_over_unknown:
+        for error in _unknown(document):
+            raise BadValue(f"{error} (in {file})", hint=error.hint)
+        _refuse_unknown(environ)
     return settings
 
 

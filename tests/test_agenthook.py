@@ -120,6 +120,20 @@ def test_where_the_sessions_are_inside_the_working_tree_it_says_why_not(repo: Gi
     assert not (repo.path / "kept" / "sessions").exists()
 
 
+def test_a_misspelt_setting_does_not_keep_work_from_being_recorded(
+    repo: GitRepo, claude: Claude, pinable_home: Path
+) -> None:
+    pinable_home.mkdir()
+    (pinable_home / "config.toml").write_text('[sesion]\nauto_cleanup_days = 0\n[capture]\nexclude = ["*.log"]\n')
+    repo.write("left.log", "is excluded\n")
+    hook("claude-code", claude.start(), {"PINABLE_CAPTURE__MAX": "1"})
+    hook("claude-code", claude.prompt("do it"))
+    repo.write("a.txt", "a\n")
+    hook("claude-code", claude.wrote("toolu_1", "a.txt"))
+    hook("claude-code", claude.event("Stop"))
+    assert [files for _, files, _ in steps(only_session())] == [["a.txt"]]
+
+
 def test_in_a_run_of_ours_it_does_nothing(claude: Claude, pinable_home: Path) -> None:
     hook("claude-code", claude.start(), {"PINABLE_SESSION_ID": "sess_1740480000_a3f7b2c1"})
     assert not pinable_home.exists()
