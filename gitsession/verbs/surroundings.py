@@ -29,6 +29,8 @@ GIT, MODE, CLOSED, LEFTOVER, PUBLISHED, ORPHAN, UNDROPPED = (
 )  # fmt: skip
 _LEAST_GIT: Final = (2, 31)
 _HIDDEN: Final = "refs/pinable"
+_EACH_HIDDEN: Final = tuple(f"{_HIDDEN}{kind}/x" for kind in ("", "-meta", "-trash", "-meta-trash"))
+"""A ref of each kind that a session may have."""
 
 
 def git_program() -> Iterator[Finding]:
@@ -110,28 +112,38 @@ def repositories(store: SessionStore, here: Path) -> list[Repo]:
 def published(repo: Repo) -> Iterator[Finding]:
     """Remotes to which a plain push sends the hidden refs."""
     listing = repo.git("config", "-z", "--get-regexp", r"^remote\..*\.(mirror|push)$", ok=(0, 1))
+    refspecs: dict[str, list[str]] = {}
     for item in filter(None, listing.decode("utf-8", "replace").split("\0")):
         key, _, value = item.partition("\n")
         name = key.removeprefix("remote.").rpartition(".")[0]
-        if key.endswith(".mirror") and value.lower() in ("true", "yes", "on", "1", "push"):
+        if key.endswith(".push"):
+            refspecs.setdefault(name, []).append(value)
+        elif value.lower() in ("true", "yes", "on", "1", "push"):
             yield Finding(
                 PUBLISHED,
                 f"{repo.worktree}: the remote {name} is a mirror: a push publishes every checkpoint",
                 hint=f"push what you mean instead: git config --unset remote.{name}.mirror; "
                 f"git config --add remote.{name}.push 'refs/heads/*'",
             )
-        elif key.endswith(".push") and _covers(value):
+    for name, values in refspecs.items():
+        if (refspec := _publishing(values)) is not None:
             yield Finding(
                 PUBLISHED,
-                f"{repo.worktree}: the remote {name} has the push refspec {value}, which publishes every checkpoint",
-                hint=f"leave them out: git config --add remote.{name}.push '^{_HIDDEN}/*'",
+                f"{repo.worktree}: the remote {name} has the push refspec {refspec}, which publishes every checkpoint",
+                hint=f"leave them out: git config --add remote.{name}.push '^{_HIDDEN}*'",
             )
 
 
-def _covers(refspec: str) -> bool:
+def _publishing(refspecs: list[str]) -> str | None:
+    """The first of a remote's push refspecs that takes a hidden ref which none of them leaves out."""
+    hidden = [ref for ref in _EACH_HIDDEN if not any(_covers(one[1:], ref) for one in refspecs if one.startswith("^"))]
+    wanted = (one for one in refspecs if not one.startswith("^"))
+    return next((one for one in wanted if any(_covers(one, ref) for ref in hidden)), None)
+
+
+def _covers(refspec: str, ref: str) -> bool:
     source = refspec.lstrip("+").partition(":")[0]
-    pattern = re.escape(source).replace(r"\*", ".*")
-    return not refspec.startswith("^") and re.fullmatch(pattern, f"{_HIDDEN}/x") is not None
+    return re.fullmatch(re.escape(source).replace(r"\*", ".*"), ref) is not None
 
 
 def orphans(store: SessionStore, repo: Repo) -> Iterator[tuple[str, Finding]]:

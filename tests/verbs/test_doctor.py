@@ -176,6 +176,19 @@ def test_a_remote_that_would_publish_checkpoints_is_told(
     assert session.user.git("config", config[0]) == config[1]
 
 
+def test_what_is_to_be_typed_keeps_every_hidden_ref_from_being_pushed(session: TestSession, tmp_path: Path) -> None:
+    user, theirs = session.user, GitRepo.init(tmp_path / "theirs", "--bare")
+    for kind in ("-meta", "-trash", "-meta-trash"):
+        user.git("update-ref", f"refs/pinable{kind}/s1", "refs/pinable/s1")
+    user.git("config", "remote.origin.url", str(theirs.path))
+    user.git("config", "remote.origin.push", "+refs/*:refs/*")
+    [told] = look(session).around
+    subprocess.run(["sh", "-c", str(told.finding.hint).partition(": ")[2]], check=True, cwd=user.path)
+    assert look(session).is_well
+    user.git("push", "--quiet", "origin")
+    assert theirs.git("for-each-ref", "--format=%(refname)") == "refs/heads/main"
+
+
 def test_git_missing_or_too_old_is_all_that_is_told(session: TestSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surroundings, "version", lambda: (2, 20, 1))
     found = look(session)
