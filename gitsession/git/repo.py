@@ -20,7 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gitsession.errors import BareRepository, GitFailed, NotARepository, RepositoryError, UnsupportedRepository
+from gitsession.errors import (
+    BareRepository,
+    GitFailed,
+    NotARepository,
+    RepositoryError,
+    UnsupportedRepository,
+    UsageError,
+)
 from gitsession.paths import encode
 from gitsession.secrets import KEYS
 
@@ -269,6 +276,12 @@ class Repo:
             place = way[1] / place.relative_to(way[0])
         path = os.fsencode(place.relative_to(self.worktree).as_posix())
         return b"" if path == b"." else path
+
+    def path_named(self, name: str, start: Path) -> bytes | None:
+        """``path_of`` for what somebody typed at ``start``; ``UsageError`` if empty, which would name everything."""
+        if not name:
+            raise UsageError("an empty path names nothing", hint="'.' is the directory you are in")
+        return self.path_of(start / name)
 
     @property
     def private_dir(self) -> Path:

@@ -144,7 +144,7 @@ def _side(doc: Doc, name: str) -> Side:
 def _relative(repo: Repo, path: str, start: Path) -> bytes:
     """A path relative to where the user stands if that is in the worktree, else to the worktree."""
     here = start.resolve()
-    found = repo.path_of((here if here.is_relative_to(repo.worktree) else repo.worktree) / path)
+    found = repo.path_named(path, here if here.is_relative_to(repo.worktree) else repo.worktree)
     if found is None:
         raise OutsideRepository(f"{path} is not in {repo.worktree}", hint="name paths of the session's repository")
     return found

@@ -658,7 +658,7 @@ def _repository_paths(repo: Repo, named: Sequence[str], start: Path) -> tuple[by
     """Paths as the user names them, relative to the worktree; ``OutsideRepository`` for any other place."""
     found = []
     for name in named:
-        path = repo.path_of(start / name)
+        path = repo.path_named(name, start)
         if path is None:
             raise OutsideRepository(
                 f"{name} is not in the working tree {repo.worktree}", hint="name paths of this repository"

@@ -106,6 +106,8 @@ def test_drift_is_refused_with_all_the_files(session: TestSession) -> None:
         (("diff", "s1", f"0..{'9' * 5000}"), "9' names no checkpoints"),
         (("restore", "s1", "0", "--path", "/etc/passwd"), "is not in the working tree"),
         (("restore", "s1", "0", "--path", "nothing"), "nothing is neither in checkpoint 0"),
+        (("restore", "s1", "0", "--path", ""), "an empty path names nothing"),
+        (("diff", "s1", "1", "--", ""), "an empty path names nothing"),
         (("undo", "s1"), "nothing to undo"),
         (("diff", "s1", "0..9"), "has no checkpoint 9"),
         (("diff", "s1", "later"), "'later' names no checkpoints"),
