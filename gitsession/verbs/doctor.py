@@ -77,13 +77,18 @@ def checkup(store: SessionStore, settings: Settings, here: Path, *, fix: bool = 
 
 
 def _is_quiet(store: SessionStore, summary: Summary) -> bool:
-    """Whether it is a completed session that can be read: a listing does not look at its journal."""
+    """Whether it is a completed session that can be read: a listing does not look at its journal.
+
+    One with a restore that was cut short is not: its files stand half-way.
+    """
     if summary.problem is not None or summary.status != lifecycle.COMPLETED:
         return False
     try:
-        return store.summary(summary.id).problem is None
+        return store.read(summary.id).get("restoring") is None
     except SessionNotFound:
         return True
+    except GitSessionError:
+        return False
 
 
 def _looked_at(store: SessionStore, session_id: str, settings: Settings, here: Path, fix: bool) -> Repair:

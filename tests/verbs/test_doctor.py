@@ -13,6 +13,7 @@ import pytest
 from sessions import TestSession
 from support import GitRepo, program
 
+from gitsession import seam
 from gitsession.config import Settings
 from gitsession.errors import RepositoryError
 from gitsession.store.sessions import SessionStore
@@ -128,6 +129,26 @@ def test_a_journal_that_cannot_be_read_is_told(session: TestSession, status: str
     journal.unlink()
     journal.mkdir()
     healed(session, "files")
+
+
+def test_a_restore_cut_short_in_a_completed_session_is_finished(session: TestSession) -> None:
+    with session.store.edit("s1") as draft:
+        draft.log("status", to="running")
+        draft.log("status", to="completed")
+
+    def stop(point: str) -> None:
+        if point == "restore.remove":
+            raise KeyboardInterrupt
+
+    seam.hook = stop
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            session.restore(None)
+    finally:
+        seam.hook = None
+    assert session.user.at("one.txt").exists()
+    healed(session, "restore")
+    assert not session.user.at("one.txt").exists()
 
 
 def test_a_session_that_cannot_be_looked_at_is_told(session: TestSession, monkeypatch: pytest.MonkeyPatch) -> None:
