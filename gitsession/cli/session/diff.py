@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -14,7 +16,7 @@ from gitsession.cli.render import patch as drawing
 from gitsession.cli.render.out import columns, is_terminal, note, write_bytes, write_json, writing
 from gitsession.cli.render.pager import paged
 from gitsession.cli.render.text import safe_text
-from gitsession.errors import UsageError
+from gitsession.errors import ConflictError, GitFailed, GitSessionError, UsageError
 from gitsession.git.diff import FileChange, PatchOptions
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.diff import Comparison, is_range
@@ -63,19 +65,33 @@ def command(
 ) -> int:
     store, session_id, spec = _subject(what)
     limits = ctx.meta[_PATHS]
-    comparison = Comparison(store, session_id, spec, limits, here() if limits else None)
-    options = PatchOptions(context, ignore_space, words)
-    if as_json or style:
-        found = comparison.changes(ignore_space=ignore_space)
-        _list(comparison, found, "json" if as_json else style, no_pager)
-        differs = bool(found)
-    else:
-        patch, unseen = comparison.patch(options), comparison.unseen(ignore_space=ignore_space)
-        _show(comparison, patch, no_pager)
-        for change in unseen:
-            note(f"{safe_text(paths.encode(change.path))}: {change.note}, which a patch cannot say")
-        differs = bool(patch or unseen)
+    with _failure_is_no_difference():
+        comparison = Comparison(store, session_id, spec, limits, here() if limits else None)
+        options = PatchOptions(context, ignore_space, words)
+        if as_json or style:
+            found = comparison.changes(ignore_space=ignore_space)
+            _list(comparison, found, "json" if as_json else style, no_pager)
+            differs = bool(found)
+        else:
+            patch, unseen = comparison.patch(options), comparison.unseen(ignore_space=ignore_space)
+            _show(comparison, patch, no_pager)
+            for change in unseen:
+                note(f"{safe_text(paths.encode(change.path))}: {change.note}, which a patch cannot say")
+            differs = bool(patch or unseen)
     return 1 if exit_code and differs else 0
+
+
+@contextmanager
+def _failure_is_no_difference() -> Iterator[None]:
+    """1 is what differences end with; what cannot be read ends with 4, as it does for a restore."""
+    try:
+        yield
+    except GitSessionError as error:
+        if error.exit_status == GitSessionError.exit_status:
+            error.exit_status = ConflictError.exit_status
+        if isinstance(error, GitFailed):
+            error.hint = error.hint or "'git fsck' says what the repository lacks"
+        raise
 
 
 def _subject(what: tuple[str, ...]) -> tuple[SessionStore, str, str | None]:

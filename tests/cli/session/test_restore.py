@@ -231,6 +231,20 @@ def test_a_piped_diff_is_git_s_and_applies(session: TestSession) -> None:
     assert session.records[4]["tree"] == session.records[2]["tree"]
 
 
+@pytest.mark.parametrize("damage", ["object", "record", "repository"])
+def test_what_cannot_be_compared_is_no_difference(session: TestSession, tmp_path: Path, damage: str) -> None:
+    if damage == "object":
+        oid = session.user.git("rev-parse", "refs/pinable/s1:new.txt")
+        (session.user.git_dir / "objects" / oid[:2] / oid[2:]).unlink()
+    elif damage == "record":
+        (session.store.sessions_dir / "s1.json").write_bytes(b"{")
+    else:
+        session.user.path.rename(tmp_path / "elsewhere")
+    done = run(session, "diff", "s1", "1", "--exit-code", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "hint: " in done.stderr
+
+
 def test_stat_and_exit_code(session: TestSession) -> None:
     done = run(session, "diff", "s1", "--stat", "--exit-code")
     assert done.returncode == 1
