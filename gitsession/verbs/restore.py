@@ -256,7 +256,7 @@ class _Restorer:
             report = RestoreReport(
                 session_id=self._id,
                 target=request.target,
-                description=target.get("description", "before the first change"),
+                description=_description(draft.doc, request.target),
                 dry_run=dry_run,
                 files=_actions(plan, request.target),
                 warnings=(
@@ -331,7 +331,7 @@ class _Restorer:
         report = RestoreReport(
             session_id=self._id,
             target=request.target,
-            description=target.get("description", "before the first change"),
+            description=_description(doc, request.target),
             dry_run=False,
             files=_actions(plan, request.target),
             safety=journalled["safety"],
@@ -523,6 +523,18 @@ def _record_of(doc: Doc, index: Index) -> Doc:
             hint=f"pinable-agents session checkpoints {doc['id']} lists them",
         )
     return record
+
+
+def _description(doc: Doc, index: Index) -> str:
+    """What a checkpoint is, in words; of one that a restore of everything made, what that went back to."""
+    record = _record_of(doc, index)
+    while "restored_from" in record and not record["restored_paths"]:
+        origin = record["restored_from"]
+        if origin is not None and origin >= record["index"]:  # not one of ours
+            break
+        record = _record_of(doc, origin)
+    said: str = record.get("description", "before the first change")
+    return said
 
 
 def _actions(plan: Plan, target: Index) -> tuple[FileAction, ...]:

@@ -76,6 +76,22 @@ def test_the_record_grows_and_says_where_it_came_from(session: TestSession) -> N
     ]  # fmt: skip
 
 
+def test_an_undo_of_an_undo_is_named_by_what_was_first(session: TestSession) -> None:
+    for text in ("first", "second"):
+        session.user.write("f", text)
+        session.checkpoint(text)
+    session.restore(0)
+    for _ in range(4):
+        session.undo()
+    assert [record["description"] for record in session.records[2:]] == [
+        "Restored checkpoint 0 (first)",
+        "Restored checkpoint 1 (second)",
+        "Restored checkpoint 2 (first)",
+        "Restored checkpoint 3 (second)",
+        "Restored checkpoint 4 (first)",
+    ]
+
+
 def test_to_the_base(session: TestSession) -> None:
     before = session.user.snapshot()
     session.user.write("src/app.py", "changed\n")
