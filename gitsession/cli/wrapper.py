@@ -77,7 +77,12 @@ def idle_seconds(text: str) -> float:
 @click.option("--max-cost", metavar="USD", type=click.FloatRange(min=0), help="Pause when this much is spent.")
 @click.option("--max-turns", metavar="N", type=click.IntRange(min=1), help="Pause after N replies of the model.")
 @click.option("--allow-commands", is_flag=True, help="Let the model run shell commands, as you.")
-@click.option("--force", is_flag=True, help="After a conflict: keep your version. In a chain: do not wait.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="After a conflict: keep your version. With --restore-checkpoint: save files that changed, then overwrite "
+    "them. In a chain: do not wait.",
+)
 @click.option("--priority", metavar="N", type=int, help="Sessions of higher priority are recovered first.")
 @click.argument("cmd", nargs=-1, metavar="[-- CMD...]", type=click.UNPROCESSED, callback=only_utf8)
 @click.version_option(__version__, message="%(prog)s %(version)s")
