@@ -77,6 +77,7 @@ class RestoreReport:
 
     ``target`` is the checkpoint whose files these are now, ``safety`` the one that holds what was before (``None`` is
     the base for both), ``checkpoint`` the one that records the result (``None`` when nothing had to be done).
+    ``paths`` is what it was limited to, relative to the worktree (empty: everything).
     ``left`` are paths that changed while we worked, or could not be written: they do not hold what the target has.
     ``interrupted``: this is no answer to what was asked, but an earlier restore that was killed half-way, and that has
     to be finished before anything can be said of another one.
@@ -92,6 +93,7 @@ class RestoreReport:
     safety: Index = None
     checkpoint: Index = None
     interrupted: bool = False
+    paths: tuple[str, ...] = ()
 
     @property
     def changes_nothing(self) -> bool:
@@ -258,6 +260,7 @@ class _Restorer:
                 target=request.target,
                 description=_description(draft.doc, request.target),
                 dry_run=dry_run,
+                paths=tuple(map(texts.encode, request.paths)),
                 files=_actions(plan, request.target),
                 warnings=(
                     *self.told,
@@ -333,6 +336,7 @@ class _Restorer:
             target=request.target,
             description=_description(doc, request.target),
             dry_run=False,
+            paths=tuple(map(texts.encode, request.paths)),
             files=_actions(plan, request.target),
             safety=journalled["safety"],
         )

@@ -211,6 +211,7 @@ def test_undo_of_chosen_paths_leaves_the_others(session: TestSession) -> None:
     report = session.undo()
     assert (repo.at("a").read_text(), repo.at("b").read_text()) == ("2\n", "later\n")
     assert report.warnings == ("what 1 later checkpoint recorded is taken back, too",)
+    assert report.paths == ("a",)
 
 
 @pytest.mark.parametrize(

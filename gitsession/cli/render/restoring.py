@@ -10,7 +10,7 @@ from typing import Any
 from gitsession.cli.render.table import aligned
 from gitsession.cli.render.text import one_line, safe_text
 from gitsession.cli.render.units import count
-from gitsession.verbs.restore import FileAction, RestoreReport
+from gitsession.verbs.restore import BASE, FileAction, RestoreReport
 
 _DONE = {
     "create": "created", "replace": "replaced", "mode": "changed in mode", "type": "changed in kind",
@@ -41,6 +41,10 @@ def lines(report: RestoreReport) -> Iterator[str]:
         before = "the base" if report.safety is None else f"checkpoint {report.safety}"
         yield f"This is checkpoint {report.checkpoint} now; what was there before is {before}"
         yield f"To take it back: pinable-agents session undo {report.session_id}"
+        if left:
+            index = BASE if report.target is None else report.target
+            only = " --path …" if report.paths else ""
+            yield f"To try again what was left: pinable-agents session restore {report.session_id} {index}{only}"
 
 
 def as_object(report: RestoreReport) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gitsession.cli.render import restoring
 from gitsession.verbs.restore import FileAction, RestoreReport
 
@@ -20,6 +22,9 @@ def test_files_left_alone_do_not_count_as_restored() -> None:
     lines = [*restoring.lines(report)]
     assert [line.split()[:2] for line in lines[:3]] == [["replace", "a"], ["replace", "c"], ["leave", "b"]]
     assert lines[3] == "Restored checkpoint 0 (first): 2 files replaced, 1 left as they are"
+    assert lines[-1] == "To try again what was left: pinable-agents session restore s 0"
+    limited = replace(report, target=None, paths=("b", "c"))
+    assert [*restoring.lines(limited)][-1].endswith("session restore s base --path …")
 
 
 def test_files_that_are_kept_are_not_those_of_the_checkpoint() -> None:
