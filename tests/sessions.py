@@ -79,7 +79,7 @@ class TestSession:
         )
 
     def undo(self, *, force: bool = False, dry_run: bool = False) -> RestoreReport:
-        return undo(self.store, self.id, settings=self.settings, force=force, dry_run=dry_run)
+        return undo(self.store, self.id, settings=self.settings, start=self.user.path, force=force, dry_run=dry_run)
 
     @property
     def doc(self) -> Doc:

@@ -134,6 +134,7 @@ def undo(
     session_id: str,
     *,
     settings: Settings,
+    start: Path | None = None,
     dry_run: bool = False,
     force: bool = False,
     progress: Progress | None = None,
@@ -142,6 +143,7 @@ def undo(
     with _opened(store, session_id, settings, progress, finish=not dry_run) as work:
         if dry_run and (interrupted := work.interrupted()) is not None:
             return interrupted
+        _refuse_other_repository(work.repo, session_id, start or Path.cwd())
         doc = store.read(session_id)
         last = next((record for record in reversed(doc["checkpoints"]) if "safety" in record), None)
         if last is None:

@@ -20,7 +20,7 @@ from gitsession.errors import (
     SessionNotFound,
     UsageError,
 )
-from gitsession.verbs.restore import FileAction, finish_interrupted, restore
+from gitsession.verbs.restore import FileAction, finish_interrupted, restore, undo
 
 
 @pytest.fixture
@@ -261,6 +261,12 @@ def test_another_repository_is_refused(session: TestSession, tmp_path: Path) -> 
     other = GitRepo.init(tmp_path / "other")
     with pytest.raises(UsageError, match=r"belongs to .*/repo, and this is .*/other"):
         restore(session.store, "s1", 0, settings=session.settings, start=other.path)
+    session.user.write("f", "1\n")
+    session.checkpoint()
+    session.restore(0)
+    with pytest.raises(UsageError, match=r"belongs to .*/repo, and this is .*/other"):
+        undo(session.store, "s1", settings=session.settings, start=other.path)
+    assert not session.user.at("f").exists()
 
 
 def test_a_missing_object_is_refused_before_anything_is_touched(session: TestSession) -> None:

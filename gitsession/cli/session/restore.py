@@ -72,7 +72,9 @@ def undo_command(session: str, dry_run: bool, force: bool, yes: bool, as_json: b
     settings = config.load(store.home)
 
     def go(dry: bool, progress: Progress | None) -> RestoreReport:
-        return undo(store, session_id, settings=settings, dry_run=dry, force=force, progress=progress)
+        return undo(
+            store, session_id, settings=settings, start=here(), dry_run=dry, force=force, progress=progress,
+        )  # fmt: skip
 
     return _carry_out(go, partial(finish_interrupted, store, session_id, settings), dry_run, yes, as_json)
 
