@@ -501,8 +501,13 @@ class _Restorer:
         neighbours = [] if index is None else [_record_of(doc, index - 1 if index else None)]
         later = doc["checkpoints"][0 if index is None else index + 1 :][:1]
         neighbours += [record for record in later if record.get("safety", BASE) == index]
-        unsure = [path for path in ignored if not any(trees.lookup(objects, one["tree"], path) for one in neighbours)]
+        unsure = [path for path in ignored if not any(self._has_file(one, path) for one in neighbours)]
         return replace(target, skipped={**dict.fromkeys(unsure, "ignored"), **target.skipped})
+
+    def _has_file(self, record: Doc, path: bytes) -> bool:
+        """Whether a checkpoint holds a file or link there: a directory is not what may stand there now."""
+        entry = trees.lookup(self._recorder.objects, record["tree"], path)
+        return entry is not None and entry.mode != trees.TREE
 
 
 def _state_of(captured: Captured) -> State:

@@ -390,6 +390,22 @@ def test_a_file_that_the_base_ignored_is_kept(repo: GitRepo) -> None:
     assert repo.snapshot() == before
 
 
+def test_an_ignored_file_is_kept_where_the_checkpoint_before_has_a_directory(session: TestSession) -> None:
+    repo = session.user
+    repo.write("l/in", "1\n")
+    session.checkpoint()
+    repo.at("l/in").unlink()
+    repo.at("l").rmdir()
+    repo.write(".gitignore", "l\n")
+    repo.write("l", "there, ignored\n")
+    session.checkpoint()
+    repo.at(".gitignore").unlink()
+    session.checkpoint()
+    report = session.restore(1)
+    assert repo.at("l").read_text() == "there, ignored\n"
+    assert [(file.path, file.action) for file in report.files] == [(".gitignore", "create"), ("l", "keep")]
+
+
 @pytest.mark.parametrize("turns", [1, 2, 3])
 def test_undo_takes_an_ignored_file_back_that_the_restore_made(session: TestSession, turns: int) -> None:
     """The rules of the safety checkpoint name it, but it was not there."""
