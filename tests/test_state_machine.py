@@ -22,7 +22,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -48,18 +47,23 @@ ATTRIBUTES = [b"", b"*.txt text eol=crlf\n", b"* text=auto\n", b"*.txt ident\n"]
 
 @dataclass(frozen=True)
 class Copy:
-    """What a checkpoint has to give back, and which files were there beside that."""
+    """What a checkpoint has to give back, and which files were there beside that.
+
+    ``hollow`` are all directories with nothing in them: of ignored ones it may give back some, where one stood in the
+    place of a tracked file.
+    """
 
     files: Files
     empty: frozenset[bytes]
     beside: frozenset[bytes]
+    hollow: frozenset[bytes]
 
 
 class Machine(RuleBasedStateMachine):
     """A repository, a session in it, and a copy of every checkpoint."""
 
     place: Path
-    count = 0
+    count = restored = refused = overwrote = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,11 +183,21 @@ class Machine(RuleBasedStateMachine):
         assert self.session.checkpoint() == len(self.copies) - 1
         assert self.user.user_state() == users
 
-    @precondition(lambda self: self.copies)
     @rule(data=st.data(), first=st.booleans(), force=st.booleans())
     def restore(self, data: st.DataObject, first: bool, force: bool) -> None:
         if first:
             self.checkpoint()
+        self.restore_any(data, force)
+
+    @rule(data=st.data(), path=st.sampled_from(PATHS), content=st.sampled_from(CONTENTS), force=st.booleans())
+    def restore_over_an_edit(self, data: st.DataObject, path: bytes, content: bytes, force: bool) -> None:
+        """A file that a checkpoint has is changed, and none has that; then a restore."""
+        self.write(path, b"known\n", run=False)
+        self.checkpoint()
+        self.write(path, content, run=False)
+        self.restore_any(data, force)
+
+    def restore_any(self, data: st.DataObject, force: bool) -> None:
         index = data.draw(st.integers(-1, len(self.copies) - 1), "checkpoint")
         target = self.base if index < 0 else self.copies[index]
         self.go(target, lambda: self.session.restore(None if index < 0 else index, force=force), force)
@@ -217,12 +231,16 @@ class Machine(RuleBasedStateMachine):
             report: RestoreReport = restore()  # type: ignore[operator]
         except DriftError:
             assert self.disk() == before
-            assert (drift and not force) or collide(new | others, target), "refused without a reason"
+            in_the_way = collide(new | others, replace(target, empty=target.hollow))
+            assert (drift and not force) or in_the_way, "refused without a reason"
+            type(self).refused += bool(drift)
             return
         finally:
             assert self.user.user_state() == users
         assert force or not drift - unsure, f"overwrote {drift}"
         assert not report.left
+        type(self).restored += report.checkpoint is not None
+        type(self).overwrote += bool(drift)
         after = self.disk()
         displaced = {path for path in new | others if collide({path}, target)} if force else set()
         for path in (new | others) - displaced:
@@ -247,7 +265,7 @@ class Machine(RuleBasedStateMachine):
             )
             # The safety checkpoint has the ignored files, too, in whose place the target has one.
             found = {path: before[path] for path in others & target.files.keys()}
-            saved = Copy(now.files | found, now.empty, now.beside - found.keys())
+            saved = Copy(now.files | found, now.empty, now.beside - found.keys(), now.hollow)
             self.copies += [saved] * (report.checkpoint - len(self.copies)) + [restored]
             assert len(self.copies) == report.checkpoint + 1
 
@@ -263,7 +281,8 @@ class Machine(RuleBasedStateMachine):
         wanted = {*listed.split(b"\0"), *followed}
         disk = self.disk()
         files = {path: item for path, item in disk.items() if path in wanted and not path.startswith(b"nested")}
-        return Copy(files, frozenset(self.empty_directories()), frozenset(disk.keys() - files.keys()))
+        beside = frozenset(disk.keys() - files.keys())
+        return Copy(files, frozenset(self.empty_directories()), beside, frozenset(self.hollow()))
 
     def ignored_by(self, target: Copy, paths: Set[bytes]) -> set[bytes]:
         """Those of ``paths`` that the rules of a checkpoint name: they may have been there."""
@@ -361,3 +380,5 @@ def run(place: Path, examples: int, steps: int) -> None:
 def test_more_than_two_thousand_random_steps(tmp_path: Path) -> None:
     run(tmp_path, examples=60, steps=50)
     assert Machine.count > 2000
+    # What it is for has to have happened, not only steps on the way there.
+    assert min(Machine.restored, Machine.refused, Machine.overwrote) >= 3
