@@ -144,12 +144,14 @@ class Usage:
 class CheckpointHint:
     """The work has come to a point worth keeping; ``description`` is one line.
 
-    Without ``always`` only if files changed; of one ``call`` (an id of the backend's) there is one checkpoint.
+    Without ``always`` only if files changed; of one ``call`` (an id of the backend's) there is one checkpoint.  It is
+    of all files, but where other calls may be at work on some: then ``only`` of these, as the agent names them.
     """
 
     description: str
     always: bool = True
     call: str | None = None
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

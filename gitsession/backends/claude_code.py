@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from gitsession.agentevents import CLAUDE_CODE, EDITING
 from gitsession.backends.asking import prompt
 from gitsession.backends.base import (
     Bound,
@@ -170,11 +171,15 @@ def _resuming(job: Job) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _ToolCall:
-    """A tool call that was announced, and the place in the conversation from which its result is known."""
+    """A tool call that was announced, and the place in the conversation from which its result is known.
+
+    ``file`` is the only one that it changes, if it says so.
+    """
 
     name: str
     what: str
     place: _Place | None
+    file: str | None
 
 
 @dataclass(frozen=True)
@@ -194,6 +199,8 @@ class Reader:
         self._native: Native | None = None
         self._transcript: Path | None = None
         self._calls: dict[str, _ToolCall] = {}
+        self._open: set[str] = set()
+        """Calls that may change files and have no result yet; a reply can have several, and they run at once."""
         self._lines = 0
         self._reached = 0
         self._next: _Place | None = None
@@ -268,8 +275,10 @@ class Reader:
             if block.get("type") == "text" and (text := str(block.get("text") or "")).strip():
                 yield Output(text.rstrip("\n") + "\n")
             elif block.get("type") == "tool_use":
-                call = _ToolCall(str(block.get("name")), self._what(block), place)
+                call = _ToolCall(str(block.get("name")), self._what(block), place, _edited(block))
                 self._calls[str(block.get("id"))] = call
+                if call.name not in _READS:
+                    self._open.add(str(block.get("id")))
                 yield Output(f"[{call.name}] {call.what}".rstrip() + "\n")
         if place is not None and not any(block.get("type") == "tool_use" for block in blocks):
             self._next = place
@@ -293,7 +302,9 @@ class Reader:
                 yield from self._reach(call.place)
             if call.name not in _READS:
                 what = f"{call.name}: {call.what}" if call.what else call.name
-                yield CheckpointHint(what, always=False, call=str(block["tool_use_id"]))
+                self._open.discard(str(block["tool_use_id"]))
+                only = (call.file,) if call.file is not None and self._open else ()
+                yield CheckpointHint(what, always=False, call=str(block["tool_use_id"]), only=only)
 
     def _reach(self, place: _Place | None) -> Iterator[Event]:
         """The conversation has come to a place that it can go back to."""
@@ -401,6 +412,14 @@ def _retry(line: Line) -> str:
     answered = "could not be reached" if status is None else f"answered with status {status}"
     what = f" ({error})" if error not in (None, "unknown") else ""
     return f"the API {answered}{what}; trying again ({line.get('attempt')} of {line.get('max_retries')})"
+
+
+def _edited(block: Mapping[str, Any]) -> str | None:
+    """The file that a tool call is to change, of a tool that changes no other."""
+    if block.get("name") not in EDITING[CLAUDE_CODE]:
+        return None
+    given = table(block.get("input"))
+    return _text(given.get("file_path") or given.get("notebook_path"))
 
 
 def _below(path: str, directory: Path) -> bool:

@@ -32,6 +32,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from gitsession.agentevents import EDITING, GEMINI
 from gitsession.backends.asking import prompt
 from gitsession.backends.base import (
     Bound,
@@ -165,7 +166,9 @@ class Reader:
         self._began = ""
         self._stderr = ""
         self._native: Native | None = None
-        self._calls: dict[str, tuple[str, str]] = {}
+        self._calls: dict[str, tuple[str, str, str | None]] = {}
+        self._open: set[str] = set()
+        """Calls that may change files and have no result yet."""
         self._said = ""
         self._within_line = False
         self._denied: str | None = None
@@ -243,19 +246,25 @@ class Reader:
     def _calls_tool(self, line: Line) -> Iterator[Event]:
         self._said = ""
         name, about = text(line.get("tool_name")), what(table(line.get("parameters")), self._job.worktree)
-        self._calls[text(line.get("tool_id"))] = (name, about)
+        file = text(table(line.get("parameters")).get("file_path")) if name in EDITING[GEMINI] else None
+        self._calls[text(line.get("tool_id"))] = (name, about, file or None)
+        if name not in _READS:
+            self._open.add(text(line.get("tool_id")))
         yield from self._end_line()
         yield Output(f"[{name}] {about}".rstrip() + "\n")
 
     def _learns(self, line: Line) -> Iterator[Event]:
         """The result of a tool call; also a command that failed may have changed files."""
         call = text(line.get("tool_id"))
-        name, about = self._calls.get(call, ("", ""))
+        name, about, file = self._calls.get(call, ("", "", None))
+        self._open.discard(call)
         refused = table(line.get("error")).get("type")
         if refused == "policy_violation" or (refused == "tool_not_registered" and name == _SHELL):
             self._denied = self._denied or (f"{name}: {about}" if about else name)
         elif name not in _READS:
-            yield CheckpointHint(f"{name}: {about}" if about else name or "a tool", always=False, call=call)
+            only = (file,) if file is not None and self._open else ()
+            said = f"{name}: {about}" if about else name or "a tool"
+            yield CheckpointHint(said, always=False, call=call, only=only)
 
     def _warns(self, words: str, *, fatal: bool) -> Iterator[Event]:
         if fatal:

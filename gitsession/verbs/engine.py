@@ -20,7 +20,7 @@ from gitsession.config import Settings
 from gitsession.conversation import FINISHED
 from gitsession.errors import EditConflict, GitSessionError
 from gitsession.git import trees
-from gitsession.lifecycle import Doc
+from gitsession.lifecycle import Doc, newest
 from gitsession.secrets import without_secrets
 from gitsession.store import natives
 from gitsession.unicode import escaped
@@ -30,6 +30,7 @@ from gitsession.verbs.continuation import brief, recorded
 from gitsession.verbs.dialogue import Dialogue, Limits, news
 from gitsession.verbs.edits import Made
 from gitsession.verbs.settle import SettleWatcher
+from gitsession.verbs.toolcalls import inside, wanted
 from gitsession.verbs.totals import totals_of
 from gitsession.verbs.workspace import Workspace
 
@@ -177,7 +178,7 @@ class Engine:
                 answer = None
                 try:
                     if isinstance(event, backend.CheckpointHint):
-                        answer = self._checkpoint("agent", event.description, always=event.always, call=event.call)
+                        answer = self._hinted(event)
                     elif isinstance(event, backend.Conversing):
                         answer = self._converse(event)
                     elif isinstance(event, backend.Bound):
@@ -292,13 +293,29 @@ class Engine:
         entries, self._read_to = self._journal.read(self._read_to)
         return any(entry["event"] == "pause_requested" for entry in entries)
 
+    def _hinted(self, hint: backend.CheckpointHint) -> int | None:
+        """The checkpoint that the backend asks for."""
+        known = None
+        if hint.only:
+            recorder, native = self._recorder, self._native
+            named = inside(recorder.repo, recorder.repo.worktree if native is None else native.directory, hint.only)
+            tree = newest(self._store.read(self._id))["tree"]
+            known = wanted(recorder.repo, recorder.objects, tree, named, self._settings)
+        return self._checkpoint("agent", hint.description, always=hint.always, known=known, call=hint.call)
+
     def _checkpoint(
-        self, trigger: str, description: str | None = None, *, always: bool = False, call: str | None = None
+        self,
+        trigger: str,
+        description: str | None = None,
+        *,
+        always: bool = False,
+        known: list[bytes] | None = None,
+        call: str | None = None,
     ) -> int | None:
         """Take a checkpoint if there is something to take, and tell of it; its number."""
         native = self._native
         agent = None if native is None else {"agent": self._backend.name, "id": native.id, "at": native.at}
-        record = self._recorder.take(trigger, description, always=always, call=call, agent=agent)
+        record = self._recorder.take(trigger, description, always=always, known=known, call=call, agent=agent)
         return None if record is None else self._tell_saved(record)
 
     def _tell_saved(self, record: Doc) -> int:

@@ -275,6 +275,14 @@ def test_the_places_of_parallel_calls_are_told_one_by_one(player: Player, tmp_pa
         ("line-2", "toolu_2"),
     ]
     assert place_of(events) == "line-3"
+    assert [hint.only for hint in hints(events)] == [("x",), ()], "while the second one may be writing"
+
+
+def test_the_result_of_a_command_is_of_all_files_also_beside_other_calls(player: Player, tmp_path: Path) -> None:
+    calls = [tool("toolu_1", "Bash", command="make"), tool("toolu_2", "Write", file_path="x"), tool("toolu_3", "Read")]
+    results = [tool_result(f"toolu_{number}") for number in (1, 2, 3)]
+    player.act([init(tmp_path), *reply(*calls), *results, result()])
+    assert [(hint.call, hint.only) for hint in hints(run(tmp_path))] == [("toolu_1", ()), ("toolu_2", ())]
 
 
 def test_tools_that_only_read_take_no_checkpoint(player: Player, tmp_path: Path) -> None:

@@ -119,6 +119,17 @@ def test_text_comes_in_pieces_and_a_tool_call_begins_a_line(player: Player, tmp_
     assert events[-1] == Done(said="All\ndone")
 
 
+def test_the_result_of_an_edit_is_of_its_file_alone_while_other_calls_run(player: Player) -> None:
+    calls = [
+        tool("1", "write_file", file_path="a"),
+        tool("2", "replace", file_path="b"),
+        tool("3", "glob", pattern="*"),
+    ]
+    player.act([init(), *calls, *(tool_result(str(number)) for number in (1, 2, 3)), result()])
+    hints = [event for event in run(player) if isinstance(event, CheckpointHint)]
+    assert [(hint.call, hint.only) for hint in hints] == [("1", ("a",)), ("2", ())]
+
+
 def test_thoughts_are_paid_for_as_output_and_each_model_is_told(player: Player) -> None:
     spent = {"a": stats(100, 7, cached=30, thoughts=5), "b": stats(1, 2), "c": stats()}
     models = {name: counts["models"]["gemini-2.5-flash"] for name, counts in spent.items()}

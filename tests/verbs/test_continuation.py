@@ -121,6 +121,19 @@ def test_checkpoints_say_where_the_agents_conversation_was(desk: Desk) -> None:
     }
 
 
+def test_edits_of_one_reply_that_were_made_at_once_have_a_checkpoint_each(desk: Desk) -> None:
+    names = ("a.txt", "ignored.log", "b.txt")
+    desk.repo.write(".gitignore", "*.log\n")
+    calls = [claude.tool(f"call-{name}", "Write", file_path=str(desk.repo.path / name)) for name in names]
+    said = [claude.line("assistant", message={"content": [call]}, uuid=f"at-{call['id']}") for call in calls]
+    done = [claude.tool_result(call["id"]) for call in calls]
+    written = {"write": {name: f"{name}\n" for name in (*names, "beside.txt")}}
+    desk.claude.act([claude.init(desk.repo.path, FIRST), *said, written, *done, claude.result()])
+    assert desk.run("claude-code", task="Do it").exit_status == 0
+    steps = [(one["files_changed"], one["agent"]["at"]) for one in desk.doc["checkpoints"]]
+    assert steps == [(["a.txt"], "at-call-a.txt"), (["b.txt", "beside.txt"], "at-call-b.txt")]
+
+
 def test_another_agent_takes_over_and_is_told_what_was_done(desk: Desk) -> None:
     desk.claude_works("src/a.txt", result="I still have to write b.txt.", is_error=False)
     desk.codex_works("b.txt")
