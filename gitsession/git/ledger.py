@@ -26,6 +26,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -34,7 +35,7 @@ from gitsession import seam
 from gitsession.errors import GitFailed, RefMoved, RepositoryError, SessionBusy
 from gitsession.git import trees
 from gitsession.git.objects import Objects, sync
-from gitsession.git.repo import Repo, lock_taken
+from gitsession.git.repo import Repo, Running, lock_taken
 from gitsession.git.trees import Entry
 
 Record = dict[str, Any]
@@ -102,8 +103,9 @@ class Ledger:
         """
         trailers = self._trailers(index) + ([("Pinable-Phase", one_line(phase))] if phase else [])
         trailers.append(("Pinable-Record", _json_line(record)))
-        commit = self._commit(tree, parent, subject, trailers, timestamp)
-        self._move(self.ref, commit, tip)
+        with self._mover() as mover:
+            commit = self._commit(tree, parent, subject, trailers, timestamp)
+            self._move(self.ref, commit, tip, mover)
         self.objects.release()
         return commit
 
@@ -322,11 +324,24 @@ class Ledger:
             raise RepositoryError(f"{ref} cannot be read: {error}", hint="see 'git fsck'") from error
         return None if found is None else str(found.target)
 
-    def _move(self, ref: str, new: str | None, old: str | None) -> None:
+    @contextmanager
+    def _mover(self) -> Iterator[Running | None]:
+        """The git that is to move a ref, where git does that: it starts while objects are brought to the disk."""
+        if self._libgit is None:
+            with self._start_mover() as mover:
+                yield mover
+        else:
+            yield None
+
+    def _start_mover(self) -> Running:
+        return self.repo.start("update-ref", "--no-deref", "--stdin", "-z")
+
+    def _move(self, ref: str, new: str | None, old: str | None, mover: Running | None = None) -> None:
         """Move ``ref`` from ``old`` to ``new`` (None: no such ref), on the disk when it returns."""
         seam.reach("ref.update")
         if self._libgit is None:
-            self._when_unlocked(ref, lambda: self._move_by_program(ref, new, old))
+            movers = [mover] if mover is not None else []
+            self._when_unlocked(ref, lambda: self._move_by_program(ref, new, old, movers))
         else:
             self._when_unlocked(ref, lambda: self._move_by_libgit(ref, new, old))
         if self.repo.ref_format == "files":
@@ -365,11 +380,11 @@ class Ledger:
             why = "the system refused it" if str(error) == "no error" else error
             raise RepositoryError(f"cannot move {ref}: {why}") from error
 
-    def _move_by_program(self, ref: str, new: str | None, old: str | None) -> None:
+    def _move_by_program(self, ref: str, new: str | None, old: str | None, movers: list[Running]) -> None:
         nothing = "0" * len(new or old or "")
         try:
-            with self.repo.start("update-ref", "--no-deref", ref, new or nothing, old or nothing) as update:
-                update.finish()
+            with movers.pop() if movers else self._start_mover() as mover:
+                mover.finish(f"update {ref}\0{new or nothing}\0{old or nothing}\0".encode())
         except GitFailed as failure:
             if lock_taken(failure):
                 raise _LockedError from failure

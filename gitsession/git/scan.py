@@ -86,7 +86,10 @@ class Scanner:
 
     def _has(self, tree: str) -> bool:
         """Whether the tree is there: nothing protects those that an index of ours is named by from ``git gc``."""
-        return self._objects.has(tree)
+        with suppress(RepositoryError):
+            self._objects.read(tree)  # it will be read anyway; to ask whether it is there can take one more git
+            return True
+        return False
 
     def _has_all(self, tree: str) -> bool:
         """Whether all that is in the tree is there, too: a base is made of it."""

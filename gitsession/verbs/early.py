@@ -27,7 +27,7 @@ _Question = tuple[tuple[str, ...], str | None]
 # What only asks, and asks for all: these may be asked in vain.
 _ASKING: Final = ({"config", "--get-regexp"}, {"diff-files"}, {"ls-files", "-o", "--directory"})
 # What nearly every look asks for objects; it waits for questions.
-_READING: Final = (("cat-file", "--batch"), ("cat-file", "--batch-check"))
+_READING: Final = ("cat-file", "--batch")
 _MOST: Final = 8
 _BRANCH: Final = b"ref: refs/heads/"
 _asked: list[_Question] = []
@@ -87,8 +87,7 @@ def begin(home: Path, agent: str, native_id: str) -> None:
         worktree, git_dir, common_dir = map(Path, known["paths"])
         object_format, ref_format = known["formats"]
         repo = Repo(worktree, git_dir, common_dir, object_format, ref_format)
-        for args in _READING:
-            _waiting[args] = repo.converse(*args)
+        _waiting[_READING] = repo.converse(*_READING)
         # Comparing the files keeps every processor busy, and whoever starts another program then waits: it comes last.
         for args, name in sorted(known["questions"][:_MOST], key=lambda question: "diff-files" in question[0]):
             index = None if name is None else Path(name)
