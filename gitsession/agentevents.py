@@ -43,6 +43,20 @@ END: Final = "end"
 """The agent's session ended, for now or for good."""
 
 
+_PLAIN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+
+
+def file_name(native_id: str) -> str:
+    """The name of a file for an agent's session."""
+    import re
+
+    if not re.fullmatch(_PLAIN, native_id) or native_id.endswith("."):
+        from hashlib import sha256
+
+        return sha256(native_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return native_id
+
+
 class Wanted:
     """An event that is wanted.
 

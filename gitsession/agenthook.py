@@ -17,7 +17,7 @@ import os
 import sys
 from types import ModuleType
 
-from gitsession.agentevents import WANTED, looks_at_all, wanted
+from gitsession.agentevents import WANTED, file_name, looks_at_all, wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -138,10 +138,10 @@ def _handle(agent: str, which: Wanted, said: dict[str, Any]) -> None:
     # OpenSSL's hashes are quicker than Python's own from some 100 KB on, and take longer than that to load.
     sys.modules.setdefault("_hashlib", None)  # type: ignore[arg-type]
     if looks_at_all(agent, which.kind, said.get("tool_name")) and isinstance(said.get("session_id"), str):
-        from gitsession.store.files import default_home
-        from gitsession.verbs import early
+        from gitsession.git import ahead
+        from gitsession.home import home_of
 
-        early.begin(default_home(), agent, said["session_id"])
+        ahead.begin(ahead.place(home_of(), agent, file_name(said["session_id"])))
     from gitsession import config
     from gitsession.store.sessions import SessionStore
     from gitsession.verbs.tracked import Event

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
 
 KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 """The variables that hold the key of a model this process talks to: no session, and no program it starts, gets it."""

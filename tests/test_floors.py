@@ -22,6 +22,7 @@ FLOORS = (
         "demo",
         "errors",
         "githook",
+        "home",
         "ids",
         "lifecycle",
         "links",

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from gitsession.errors import StoreError
+from gitsession.home import VARIABLE, home_of
 
 if TYPE_CHECKING:
     from psutil import Process
 
 MARK: Final = "PINABLE_SESSION_ID"
-_HOME: Final = "PINABLE_HOME"
 _ROUNDS: Final = 3
 _AFTER_KILL: Final = 2.0
 _EXEC: Final = 0.5  # seconds
@@ -37,15 +38,7 @@ class ProcessFacts:
 
 def mark(session_id: str) -> dict[str, str]:
     """The variables by which a process is known to be the session's."""
-    return {MARK: session_id, _HOME: _home(os.environ)}
-
-
-def _home(environ: Mapping[str, str]) -> str:
-    """Where a process with this environment has its sessions."""
-    named = environ.get(_HOME) or "~/.pinable-agents"
-    if named == "~" or named.startswith("~/"):
-        named = (environ.get("HOME") or str(Path.home())) + named[1:]
-    return os.path.abspath(named)
+    return {MARK: session_id, VARIABLE: home_of()}
 
 
 def find_survivors(session_id: str) -> list[ProcessFacts]:
@@ -135,14 +128,14 @@ def _all_marked(spared: Collection[int] = ()) -> Iterator[tuple[str, Process]]:
     """Every process of a session of this home, with the session's id."""
     import psutil
 
-    own, home = psutil.Process(), os.path.realpath(_home(os.environ))
+    own, home = psutil.Process(), os.path.realpath(home_of())
     never = {own.pid, *(process.pid for process in own.parents()), *spared}
     for process in psutil.process_iter():
         if process.pid in never:
             continue
-        with suppress(psutil.Error, OSError):
+        with suppress(psutil.Error, OSError, StoreError):  # also of a process that has another home, and no right one
             environ = _environment(process)
-            if MARK in environ and process.username() == own.username() and os.path.realpath(_home(environ)) == home:
+            if MARK in environ and process.username() == own.username() and os.path.realpath(home_of(environ)) == home:
                 yield environ[MARK], process
 
 

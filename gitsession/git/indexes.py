@@ -20,7 +20,8 @@ from gitsession.errors import GitFailed
 from gitsession.git import trees
 from gitsession.git.filters import Filters
 from gitsession.git.objects import Objects, sync
-from gitsession.git.repo import Argument, Repo, Running
+from gitsession.git.program import Argument
+from gitsession.git.repo import Repo, Running
 from gitsession.git.trees import Entry
 
 # What makes an index of ours complete in one file, and its stat data worth the most.

@@ -1,10 +1,4 @@
-"""A repository and the one way in which the git program is run on it.
-
-Git's hooks hand their environment down: in a linked worktree ``GIT_DIR`` is set, in ``git commit`` ``GIT_INDEX_FILE``
-is a relative name or the index that is being committed.  A git started from there would work on the wrong
-repository or write into the user's commit.  So every git we start has an environment scrubbed of what
-``git rev-parse --local-env-vars`` lists, and is told explicitly where the repository is.
-"""
+"""A repository and what the git program is run for on it."""
 
 from __future__ import annotations
 
@@ -12,8 +6,8 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,42 +22,16 @@ from gitsession.errors import (
     UnsupportedRepository,
     UsageError,
 )
+from gitsession.git import program
+from gitsession.git.program import NOTHING, Argument, scrubbed_environment, spawn
 from gitsession.paths import encode
-from gitsession.secrets import KEYS
 
 if TYPE_CHECKING:
     import pygit2
 
-Argument = str | bytes | os.PathLike[str]
-
-# The union of `git rev-parse --local-env-vars` of git 2.39 and 2.50, then what changes the meaning of arguments.
-SCRUBBED: Final = frozenset({
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
-    "GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE", "GIT_INDEX_FILE",
-    "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX", "GIT_INTERNAL_SUPER_PREFIX", "GIT_SHALLOW_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE", "GIT_ATTR_SOURCE", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS",
-})  # fmt: skip
-_FIXED_ENVIRONMENT: Final = {
-    "GIT_OPTIONAL_LOCKS": "0",  # the user's index is not ours to refresh
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",  # bytes are exact
-    "GIT_LITERAL_PATHSPECS": "1",  # a file may be called '*' or ':(top)'
-    "LC_ALL": "C.UTF-8",  # messages are read below; not plain C, for the sake of the user's filter programs
-    "LANGUAGE": "C",
-}
-_FIXED_CONFIG: Final = (
-    "-c", f"core.hooksPath={os.devnull}",
-    "-c", "gc.auto=0",
-    "-c", "maintenance.auto=false",
-    "-c", "core.fsync=loose-object,reference",
-    "-c", "core.fsyncMethod=fsync",
-    "-c", "core.fsmonitor=false",
-    "-c", "core.logAllRefUpdates=false",
-)  # fmt: skip
-# Seconds between two tries while somebody holds a lock: 1.6 s in all.
 OBJECT_LINE: Final = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64})\n")
 """What the file of a ref, or of a detached HEAD, holds."""
+# Seconds between two tries while somebody holds a lock: 1.6 s in all.
 _BACK_OFF: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
 _LOCK_TAKEN = re.compile(r"Unable to create '.*\.lock': File exists")
 _MINIMUM = "git 2.31 or newer"
@@ -71,18 +39,10 @@ _MINIMUM = "git 2.31 or newer"
 
 def version() -> tuple[int, ...]:
     """The git program's version, such as (2, 39, 5)."""
-    process = _spawn(["git", "--version"], cwd=Path("/"), environment=scrubbed_environment())
+    with _starting(Path("/")):
+        process = spawn(["git", "--version"], cwd="/", environment=scrubbed_environment())
     words = process.communicate()[0].decode("utf-8", "replace").split()
     return tuple(int(part) for part in re.findall(r"\d+", words[2])[:3]) if len(words) > 2 else ()
-
-
-def scrubbed_environment() -> dict[str, str]:
-    """Our environment without what would point a git somewhere else, plus what every git of ours gets.
-
-    Nor does a git, which may start filters of the user's, get the keys of models.
-    """
-    left_out = {*SCRUBBED, *KEYS}
-    return {name: value for name, value in os.environ.items() if name not in left_out} | _FIXED_ENVIRONMENT
 
 
 def lock_taken(failure: GitFailed) -> bool:
@@ -106,6 +66,12 @@ class Running:
     def __init__(self, command: str, process: subprocess.Popen[bytes]) -> None:
         self.command = command
         self.process = process
+
+    @classmethod
+    def of(cls, args: Sequence[Argument], process: subprocess.Popen[bytes]) -> Running:
+        """The git that was started with ``args``."""
+        name = next(word for word, before in zip(args, ("", *args), strict=False) if "-c" not in (word, before))
+        return cls(os.fsdecode(name), process)
 
     def feed(self, input: bytes) -> None:  # noqa: A002 - subprocess's name
         """Give it its whole input now, and let it work while the caller does something else."""
@@ -160,7 +126,8 @@ class Repo:
         question = ["--is-bare-repository", "--show-ref-format", "--path-format=absolute"]
         for path in ("--git-dir", "--git-common-dir", "--show-toplevel"):
             question += ["--show-object-format", path]
-        process = _spawn(["git", "rev-parse", *question], cwd=start, environment=scrubbed_environment())
+        with _starting(start):
+            process = spawn(["git", "rev-parse", *question], cwd=start, environment=scrubbed_environment())
         out, err = process.communicate()
         if process.returncode != 0:
             raise _refusal(start, out, err.decode("utf-8", "replace"))
@@ -199,23 +166,17 @@ class Repo:
 
     def start(self, *args: Argument, index: Path | None = None) -> Running:
         """Start git as ``git`` does, and do not wait; ``finish`` gives it its input."""
-        process = self._spawn(args, index)
-        name = next(word for word, before in zip(args, ("", *args), strict=False) if "-c" not in (word, before))
-        return Running(os.fsdecode(name), process)
+        return Running.of(args, self._spawn(args, index))
 
     def converse(self, *args: Argument) -> subprocess.Popen[bytes]:
         """Start a git to talk to over its pipes (``cat-file --batch``); the caller closes its input and waits."""
-        return self._spawn(args, None, stderr=subprocess.DEVNULL)
+        return self._spawn(args, None, stderr=NOTHING)
 
     def _spawn(
         self, args: tuple[Argument, ...], index: Path | None, stderr: int = subprocess.PIPE
     ) -> subprocess.Popen[bytes]:
-        environment = scrubbed_environment()
-        if index is not None:
-            environment["GIT_INDEX_FILE"] = os.fspath(index)
-            del environment["GIT_OPTIONAL_LOCKS"]
-        where: list[Argument] = ["git", "--git-dir", self.git_dir, "--work-tree", self.worktree, *_FIXED_CONFIG]
-        return _spawn([*where, *args], cwd=self.worktree, environment=environment, stderr=stderr)
+        with _starting(self.worktree):
+            return program.start(self.git_dir, self.worktree, args, index=index, stderr=stderr)
 
     def libgit(self) -> pygit2.Repository | None:
         """libgit2's view of the repository, writing durably; None where it refuses (SHA-256, reftable, …)."""
@@ -306,20 +267,11 @@ def real_place(place: Path) -> Path:
     return place.parent.resolve() / place.name
 
 
-def _spawn(
-    command: list[Argument], *, cwd: Path, environment: dict[str, str], stderr: int = subprocess.PIPE
-) -> subprocess.Popen[bytes]:
+@contextmanager
+def _starting(cwd: Path) -> Iterator[None]:
+    """A git that cannot be started in ``cwd``, in words."""
     try:
-        return subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            # Ctrl-C is for us to handle: the checkpoint that follows it needs a git that goes on.
-            process_group=0 if os.name == "posix" else None,
-        )
+        yield
     except (FileNotFoundError, NotADirectoryError) as error:
         if error.filename == "git":
             raise RepositoryError(

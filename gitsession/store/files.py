@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gitsession import seam
 from gitsession.errors import StoreError
+from gitsession.home import home_of
 
 TEMPORARY = ".tmp"
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -21,8 +22,8 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 def default_home() -> Path:
-    """``$PINABLE_HOME``, or ``~/.pinable-agents``."""
-    return Path(os.environ.get("PINABLE_HOME") or "~/.pinable-agents").expanduser().absolute()
+    """Where this process keeps its sessions."""
+    return Path(home_of())
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from gitsession.agentevents import file_name
 from gitsession.errors import BadSessionId
 from gitsession.ids import check_session_id
 from gitsession.store.files import explained, open_private, private_dir, sync_directory, write_all, write_atomic
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LONGEST: Final = 1024  # bytes of such a file that are read
 # What a file system without hard links says.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -101,15 +100,6 @@ def _write(path: Path, session_id: str) -> None:
 
 def _line(session_id: str) -> bytes:
     return f"{check_session_id(session_id)}\n".encode()
-
-
-def file_name(native_id: str) -> str:
-    """The name of a file for an agent's session."""
-    if not _PLAIN.fullmatch(native_id) or native_id.endswith("."):
-        from hashlib import sha256
-
-        return sha256(native_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return native_id
 
 
 def _place(home: Path, agent: str, native_id: str) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gitsession.git.repo import scrubbed_environment
+from gitsession.git.program import scrubbed_environment
 from gitsession.githook import CHECK
 
 _PATIENCE: Final = 20  # seconds

@@ -1,11 +1,4 @@
-"""Git looks at the files while a hook's modules are still being loaded.
-
-At 20,000 files git takes as long to look as Python takes to load what a checkpoint needs.  What git will be asked is
-known before: the same as at the last event, as long as the user's index has not changed.  So that is kept
-(``$PINABLE_HOME/early/<agent>-<native id>``, JSON, mode 0600) and asked first of all; whoever asks the very same later
-gets that answer.  It is as good as one that is asked for later: an event is told when the work it tells of is done, and
-what changes after it has an event of its own.  The file only saves time.
-"""
+"""What a hook does to have git's answers early (``gitsession.git.ahead``): it takes them, and keeps its questions."""
 
 from __future__ import annotations
 
@@ -15,24 +8,22 @@ from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from subprocess import Popen
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from gitsession.errors import GitSessionError
-from gitsession.git.repo import OBJECT_LINE, Argument, Repo, Running
+from gitsession.agentevents import file_name
+from gitsession.git import ahead
+from gitsession.git.program import Argument
+from gitsession.git.repo import OBJECT_LINE, Repo, Running
 from gitsession.paths import place_of
-from gitsession.store import natives
 from gitsession.store.files import private_dir, write_atomic
 
-_Question = tuple[tuple[str, ...], str | None]
+if TYPE_CHECKING:
+    from gitsession.git.ahead import Question
+
 # What only asks, and asks for all: these may be asked in vain.
 _ASKING: Final = ({"config", "--get-regexp"}, {"diff-files"}, {"ls-files", "-o", "--directory"})
-# What nearly every look asks for objects; it waits for questions.
-_READING: Final = ("cat-file", "--batch")
-_MOST: Final = 8
 _BRANCH: Final = b"ref: refs/heads/"
-_asked: list[_Question] = []
-_begun: dict[_Question, Running] = {}
-_waiting: dict[tuple[str, ...], Popen[bytes]] = {}
+_asked: list[Question] = []
 
 
 class Plain(Repo):
@@ -64,10 +55,11 @@ class Plain(Repo):
         question = (tuple(map(os.fsdecode, args)), None if index is None else str(index))
         if any(words <= {*question[0]} for words in _ASKING):
             _asked.append(question)
-        return _begun.pop(question, None) or super().start(*args, index=index)
+        process = ahead.begun.pop(question, None)
+        return super().start(*args, index=index) if process is None else Running.of(args, process)
 
     def converse(self, *args: Argument) -> Popen[bytes]:
-        return _waiting.pop(tuple(map(os.fsdecode, args)), None) or super().converse(*args)
+        return ahead.waiting.pop(tuple(map(os.fsdecode, args)), None) or super().converse(*args)
 
     def head_oid(self) -> str | None:
         """As files say it, if they do: then git would say the same."""
@@ -80,41 +72,17 @@ class Plain(Repo):
         return super().head_oid()
 
 
-def begin(home: Path, agent: str, native_id: str) -> None:
-    """Ask git what the last event of this session of the agent's asked."""
-    with suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, GitSessionError):
-        known = json.loads(_place(home, agent, native_id).read_bytes())
-        worktree, git_dir, common_dir = map(Path, known["paths"])
-        object_format, ref_format = known["formats"]
-        repo = Repo(worktree, git_dir, common_dir, object_format, ref_format)
-        _waiting[_READING] = repo.converse(*_READING)
-        # Comparing the files keeps every processor busy, and whoever starts another program then waits: it comes last.
-        for args, name in sorted(known["questions"][:_MOST], key=lambda question: "diff-files" in question[0]):
-            index = None if name is None else Path(name)
-            if index is None or index.exists():
-                _begun[tuple(args), name] = repo.start(*args, index=index)
-
-
 def end(home: Path, agent: str, native_id: str, repo: Repo, *, forget: bool = False) -> None:
     """End what was asked in vain, and keep what was asked for the next time, or ``forget`` it."""
-    for process in (*(running.process for running in _begun.values()), *_waiting.values()):
-        process.kill()
-        process.communicate()
-    _begun.clear()
-    _waiting.clear()
+    ahead.end()
     questions = list(dict.fromkeys(_asked))
     _asked.clear()
-    place = _place(home, agent, native_id)
+    place = Path(ahead.place(home, agent, file_name(native_id)))
     if forget:
         place.unlink(missing_ok=True)
     elif any("diff-files" in args for args, _ in questions):
-        paths = [str(path) for path in (repo.worktree, repo.git_dir, repo.common_dir)]
-        formats = [repo.object_format, repo.ref_format]
-        data = json.dumps({"paths": paths, "formats": formats, "questions": questions}).encode()
+        kept = {"worktree": str(repo.worktree), "git_dir": str(repo.git_dir), "questions": questions}
+        data = json.dumps(kept).encode()
         if not place.exists() or place.read_bytes() != data:
             private_dir(place.parent)
             write_atomic(place, data)
-
-
-def _place(home: Path, agent: str, native_id: str) -> Path:
-    return home / "early" / f"{agent}-{natives.file_name(native_id)}"

@@ -33,7 +33,8 @@ from typing import Final
 
 import gitsession
 from gitsession.errors import BadValue, ConflictError, RepositoryError
-from gitsession.git.repo import Repo, scrubbed_environment, version
+from gitsession.git.program import scrubbed_environment
+from gitsession.git.repo import Repo, version
 from gitsession.githook import ANSWER
 from gitsession.verbs import drycall
 

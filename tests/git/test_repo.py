@@ -11,7 +11,8 @@ import pytest
 from support import GitRepo
 
 from gitsession.errors import BareRepository, GitFailed, NotARepository, RepositoryError, UnsupportedRepository
-from gitsession.git.repo import SCRUBBED, Head, Repo, lock_taken, real_place
+from gitsession.git.program import SCRUBBED
+from gitsession.git.repo import Head, Repo, lock_taken, real_place
 
 
 def test_discover_from_a_directory_below(repo: GitRepo) -> None:

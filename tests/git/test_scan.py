@@ -16,7 +16,8 @@ from gitsession.git import oddities, trees
 from gitsession.git.filters import Filters
 from gitsession.git.indexes import Index, Indexes
 from gitsession.git.objects import Objects
-from gitsession.git.repo import Argument, Repo
+from gitsession.git.program import Argument
+from gitsession.git.repo import Repo
 from gitsession.git.scan import Scanner
 
 

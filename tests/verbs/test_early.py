@@ -11,8 +11,8 @@ from feeding import Claude, only_session, steps
 from support import GitRepo
 from verbs.test_tracking import begin, tell
 
-from gitsession.git.repo import Repo
-from gitsession.verbs import early
+from gitsession.git import ahead
+from gitsession.git.repo import Repo, Running
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def kept(home: Path, claude: Claude) -> Path:
 
 def begin_early(home: Path, claude: Claude) -> list[str]:
     """The commands that are under way then."""
-    early.begin(home, "claude-code", claude.session)
-    return sorted(running.command for running in early._begun.values())
+    ahead.begin(ahead.place(home, "claude-code", claude.session))
+    return sorted(Running.of(args, process).command for (args, _), process in ahead.begun.items())
 
 
 def test_the_next_event_asks_the_same_and_gets_the_early_answer(
@@ -62,16 +62,16 @@ def test_after_a_change_of_the_users_index_the_answer_is_not_used(
     repo.git("add", "staged.txt")
     tell(claude.prompt("go on"))
     assert steps(only_session()) == [("found", ["staged.txt"], None)]
-    assert early._begun == {}
+    assert ahead.begun == {}
 
 
 def test_what_was_asked_in_vain_is_ended(claude: Claude, pinable_home: Path, repo: GitRepo) -> None:
     begin(claude)
     tell(claude.stop())
     begin_early(pinable_home, claude)
-    running = [one.process for one in early._begun.values()]
+    running = [*ahead.begun.values()]
     tell(claude.wrote("toolu_1", "README.md"))
-    assert early._begun == {}
+    assert ahead.begun == {}
     assert all(process.returncode is not None for process in running)
 
 
@@ -81,8 +81,9 @@ def test_what_was_asked_in_vain_is_ended(claude: Claude, pinable_home: Path, rep
         b"",
         b"{",
         b"[]",
-        b'{"paths": [1, 2, 3], "formats": [], "questions": [[1]]}',
-        b'{"paths": ["/a"]}',
+        b'{"worktree": 1, "git_dir": 2, "questions": [[1]]}',
+        b'{"worktree": "/a", "git_dir": "/a/.git", "questions": [[["diff-files"], null]]}',
+        b'{"worktree": "/a"}',
         b"[" * 100_000,
     ],
 )
