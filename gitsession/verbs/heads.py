@@ -7,6 +7,7 @@ A hook cannot write the session's journal, which is under the lock of whoever wo
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from gitsession.git.repo import Repo
@@ -45,6 +46,32 @@ def moves_since(doc: Doc, moment: str | None) -> list[str]:
     told = [_in_words(move) for move in moves[-_TOLD:]]
     more = len(moves) - len(told)
     return [*([f"HEAD moved {more} more times since that checkpoint"] if more else []), *told]
+
+
+def head_at(repo: Repo, doc: Doc, index: int | None, record: Doc) -> str | None:
+    """Where HEAD was when checkpoint ``index`` (None: the base) was taken; ``None`` for no commit, or if nobody knows.
+
+    A scan has looked, and noted it if it had moved since the scan before.  Of known paths alone a checkpoint may be
+    later than a move that the next scan notes: the reflog tells that, if it is kept and reaches back so far.
+    """
+    until = doc["checkpoints"][: 0 if index is None else index + 1]
+    noted: str | None = next((one["head"] for one in reversed(until) if "head" in one), doc["base"].get("head"))
+    if record.get("capture", "scan") == "scan":
+        return noted
+    return _by_reflog(repo, record["timestamp"]) or noted
+
+
+def _by_reflog(repo: Repo, timestamp: str) -> str | None:
+    """Where HEAD was at a moment, by its reflog; ``None`` if that does not reach back so far."""
+    moment = datetime.fromisoformat(timestamp).timestamp()
+    for line in repo.git(
+        "log", "--walk-reflogs", "--date=unix", "--format=%H %gd", "HEAD", "--", ok=(0, 128)
+    ).splitlines():
+        oid, entry = line.decode("utf-8", "replace").split(" ", 1)
+        at = entry.rpartition("{")[2].rstrip("}")
+        if at.isdecimal() and int(at) <= moment:
+            return oid
+    return None
 
 
 _WORDS = {

@@ -7,12 +7,10 @@ plan on, whoever touches the session next finishes the restore (``finish_interru
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -45,11 +43,12 @@ from gitsession.git.restore import (
     without_standing_directories,
 )
 from gitsession.git.worktree import Worktree
-from gitsession.lifecycle import COMPLETED, Doc, newest
+from gitsession.lifecycle import Doc, newest
 from gitsession.store.draft import Draft
 from gitsession.store.sessions import SessionStore
 from gitsession.verbs.checkpoint import Recorder, repository_of
-from gitsession.verbs.heads import moves_since
+from gitsession.verbs.heads import head_at, moves_since
+from gitsession.verbs.neighbours import directories_of_others, reserved_for
 
 BASE: Final = "base"
 """How the state before the first change is named where a checkpoint's index is wanted."""
@@ -254,8 +253,8 @@ class _Restorer:
             target = _record_of(draft.doc, request.target)
             captured = self._recorder.look_in(draft)
             known = newest(draft.doc)
-            theirs = _directories_of_others(self._store, draft.doc, self.repo)
-            reserved = _reserved(theirs, request.paths)
+            theirs = directories_of_others(self._store, draft.doc, self.repo)
+            reserved = reserved_for(theirs, request.paths)
             plan, captured = self._agreed_plan(draft.doc, captured, request, reserved, worktree)
             report = RestoreReport(
                 session_id=self._id,
@@ -329,7 +328,7 @@ class _Restorer:
             now=now,
             target=self._target(doc, request.target, now),
             wanted=planning.below(request.paths or (b"",)),
-            reserved=_reserved(theirs, request.paths),
+            reserved=reserved_for(theirs, request.paths),
             force=request.force,
         )
         self._refuse_missing(plan, target)
@@ -571,82 +570,11 @@ def _actions(plan: Plan, target: Index) -> tuple[FileAction, ...]:
 
 def _head_warnings(repo: Repo, doc: Doc, target: Index) -> list[str]:
     """A word when HEAD is not where it was when the checkpoint was taken; it stays where it is."""
-    now, then = repo.head().oid, _head_at(repo, doc, target)
+    now, then = repo.head().oid, head_at(repo, doc, target, _record_of(doc, target))
     if then is None or then == now:
         return []
     at = now[:7] if now else "no commit"
     return [f"HEAD was {then[:7]} at that checkpoint and is {at} now: commits and branches stay, only files change"]
-
-
-def _head_at(repo: Repo, doc: Doc, target: Index) -> str | None:
-    """Where HEAD was when a checkpoint was taken; ``None`` for no commit, or if nobody knows.
-
-    A scan has looked, and noted it if it had moved since the scan before.  Of known paths alone a checkpoint may be
-    later than a move that the next scan notes: the reflog tells that, if it is kept and reaches back so far.
-    """
-    record = _record_of(doc, target)
-    until = doc["checkpoints"][: 0 if target is None else target + 1]
-    noted: str | None = next((one["head"] for one in reversed(until) if "head" in one), doc["base"].get("head"))
-    if record.get("capture", "scan") == "scan":
-        return noted
-    return _head_by_reflog(repo, record["timestamp"]) or noted
-
-
-def _head_by_reflog(repo: Repo, timestamp: str) -> str | None:
-    """Where HEAD was at a moment, by its reflog; ``None`` if that does not reach back so far."""
-    moment = datetime.fromisoformat(timestamp).timestamp()
-    for line in repo.git(
-        "log", "--walk-reflogs", "--date=unix", "--format=%H %gd", "HEAD", "--", ok=(0, 128)
-    ).splitlines():
-        oid, entry = line.decode("utf-8", "replace").split(" ", 1)
-        at = entry.rpartition("{")[2].rstrip("}")
-        if at.isdecimal() and int(at) <= moment:
-            return oid
-    return None
-
-
-def _directories_of_others(store: SessionStore, doc: Doc, repo: Repo) -> dict[bytes, str]:
-    """Where other sessions of this worktree that are not completed began, if this one began beside them; and their ids.
-
-    A checkpoint holds the whole working tree, but two sessions in two directories are two people's work.
-    """
-    own = _start_of(doc, repo)
-    if not own:
-        return {}
-    starts = {
-        _start_of(store.read(summary.id), repo): summary.id
-        for summary in store.summaries()
-        if summary.worktree == texts.name_of(repo.worktree) and summary.status != COMPLETED and not summary.problem
-    }
-    return {
-        start: owner
-        for start, owner in starts.items()
-        if start and not _contains(start, own) and not _contains(own, start)
-    }
-
-
-def _reserved(theirs: Mapping[bytes, str], asked: Sequence[bytes]) -> planning.Reserved:
-    """Paths in the directories of other sessions, but for what was asked for by its own name."""
-    named = planning.below(path for path in asked if any(_contains(start, path) for start in theirs))
-
-    def reason(path: bytes) -> str | None:
-        owner = next((theirs[above] for above in (path, *trees.parents(path)) if above in theirs), None)
-        return None if owner is None or named(path) else f"belongs to session {owner}"
-
-    return reason
-
-
-def _start_of(doc: Doc, repo: Repo) -> bytes:
-    """The directory the session was started in, relative to the worktree; empty for the worktree itself."""
-    start = Path(doc["metadata"].get("working_dir") or repo.worktree)
-    if not start.is_relative_to(repo.worktree):
-        return b""
-    relative = os.fsencode(start.relative_to(repo.worktree).as_posix())
-    return b"" if relative == b"." else relative
-
-
-def _contains(directory: bytes, path: bytes) -> bool:
-    return path == directory or path.startswith(directory + b"/")
 
 
 def _name(index: Index) -> str:
