@@ -65,19 +65,19 @@ def command(
 ) -> int:
     store, session_id, spec = _subject(what)
     limits = ctx.meta[_PATHS]
+    listed = as_json or style is not None
     with _failure_is_no_difference():
         comparison = Comparison(store, session_id, spec, limits, here() if limits else None)
-        options = PatchOptions(context, ignore_space, words)
-        if as_json or style:
-            found = comparison.changes(ignore_space=ignore_space)
-            _list(comparison, found, "json" if as_json else style, no_pager)
-            differs = bool(found)
-        else:
-            patch, unseen = comparison.patch(options), comparison.unseen(ignore_space=ignore_space)
-            _show(comparison, patch, no_pager)
-            for change in unseen:
-                note(f"{safe_text(paths.encode(change.path))}: {change.note}, which a patch cannot say")
-            differs = bool(patch or unseen)
+        found = comparison.changes(ignore_space=ignore_space) if listed else []
+        patch = b"" if listed else comparison.patch(PatchOptions(context, ignore_space, words))
+        unseen = [] if listed else comparison.unseen(ignore_space=ignore_space)
+    if listed:
+        _list(comparison, found, "json" if as_json else style, no_pager)
+    else:
+        _show(comparison, patch, no_pager)
+        for change in unseen:
+            note(f"{safe_text(paths.encode(change.path))}: {change.note}, which a patch cannot say")
+    differs = bool(found or patch or unseen)
     return 1 if exit_code and differs else 0
 
 
