@@ -186,6 +186,11 @@ def load(home: Path, environ: Mapping[str, str] = os.environ, *, pass_over_unkno
     return settings
 
 
+def keys(path: Path) -> list[str]:
+    """The keys that a file sets, settings or not."""
+    return list(_keys(_document(path)))
+
+
 def unknown(path: Path) -> list[BadValue]:
     """What a person's file sets that is no setting, each as the error that setting it would be."""
     return list(_unknown(_document(path)))
@@ -197,7 +202,10 @@ def _unknown(document: Mapping[str, Any]) -> Iterator[BadValue]:
             try:
                 field_of(key)
             except BadValue as error:
-                yield error
+                from shlex import quote
+
+                out = f"to take it out: pinable-agents config unset {quote(key)}"
+                yield BadValue(str(error), hint=f"{error.hint} ({out})" if error.hint else out)
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:

@@ -92,15 +92,15 @@ def change(home: Path, key: str, text: str) -> None:
 
 
 def remove(home: Path, key: str) -> bool:
-    """Take a setting out of the person's file; whether it was there.  ``BadValue`` for what is no setting."""
-    field = config.field_of(key)
-    if field not in config.from_file(path(home)):
+    """Take a key out of the person's file; whether it was there.  ``BadValue`` if it is not, and is no setting."""
+    if key not in config.keys(path(home)):
+        config.field_of(key)
         return False
-    table, _, name = key.rpartition(".")
+    table, dot, name = key.partition(".")
 
     def take(document: TOMLDocument) -> None:
-        target: Any = document[table] if table else document
-        del target[name]
+        target: Any = document[table] if dot else document
+        del target[name if dot else key]
 
     _edit(home, take)
     return True

@@ -47,6 +47,17 @@ def test_every_default_is_spelled_so_that_it_reads_back(home: Path) -> None:
     }
 
 
+def test_a_key_that_is_no_setting_can_be_taken_out(home: Path) -> None:
+    (home / "config.toml").write_text('stray = 1\n[sesion]\ntrash_days = 3\n[prices."a-1.5"]\ninput = 1.0\n')
+    with pytest.raises(BadValue, match="stray"):
+        settings.check(home)
+    for key in ("stray", "sesion.trash_days", "prices.a-1.5"):
+        assert settings.remove(home, key)
+    settings.check(home)
+    with pytest.raises(BadValue, match="there is no setting"):
+        settings.remove(home, "sesion.trash_days")
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(0.25, "0.25s"), (90.0, "1m30s"), (86400.0, "1d"), (3600.0, "1h")])
 def test_times_are_spelled_as_they_are_read(seconds: float, text: str) -> None:
     assert settings.spell("stop_grace", seconds) == text
