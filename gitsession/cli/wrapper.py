@@ -150,8 +150,10 @@ def given_session(store: SessionStore, text: str | None, start: Path) -> str | N
         worktree = name_of(Repo.discover(start).worktree)
     except RepositoryError:
         return store.resolve(text)
+    from gitsession.store.summaries import by_age
+
     of_here = (one for one in store.summaries() if one.created_at and one.worktree == worktree)
-    newest = max(of_here, key=lambda one: one.order, default=None)
+    newest = max(of_here, key=by_age, default=None)
     if newest is None:
         raise SessionNotFound(
             f"there is no session of {worktree} yet", hint="--task TEXT starts one; another's goes on by its id"

@@ -75,8 +75,10 @@ class SessionStore:
     def resolve(self, text: str) -> str:
         """The id that ``text`` means: itself, a prefix that fits one session, or ``latest`` (the newest created)."""
         if text == "latest":
+            from gitsession.store.summaries import by_age
+
             readable = (summary for summary in self.summaries() if summary.created_at)
-            newest = max(readable, key=lambda summary: summary.order, default=None)
+            newest = max(readable, key=by_age, default=None)
             if newest is None:
                 raise SessionNotFound("there is no session yet", hint="codeagent-wrapper --task TEXT starts one")
             return newest.id

