@@ -37,7 +37,7 @@ _ENVIRONMENT: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_REPLACE_OBJECTS": "1",  # bytes are exact
     "GIT_LITERAL_PATHSPECS": "1",  # a file may be called '*' or ':(top)'
-    "LC_ALL": "C.UTF-8",  # messages are read below; not plain C, for the sake of the user's filter programs
+    "LC_ALL": "C.UTF-8",  # messages are read; not plain C, for the sake of the user's filter programs
     "LANGUAGE": "C",
 }
 _CONFIG: Final = (

@@ -300,7 +300,7 @@ class Engine:
             recorder, native = self._recorder, self._native
             named = inside(recorder.repo, recorder.repo.worktree if native is None else native.directory, hint.only)
             tree = newest(self._store.read(self._id))["tree"]
-            known = wanted(recorder.repo, recorder.objects, tree, named, self._settings)
+            known = wanted(recorder.repo, recorder.objects, tree, named, recorder.settings)
         return self._checkpoint("agent", hint.description, always=hint.always, known=known, call=hint.call)
 
     def _checkpoint(

@@ -122,8 +122,9 @@ def test_checkpoints_say_where_the_agents_conversation_was(desk: Desk) -> None:
 
 
 def test_edits_of_one_reply_that_were_made_at_once_have_a_checkpoint_each(desk: Desk) -> None:
-    names = ("a.txt", "ignored.log", "b.txt")
+    names = ("a.txt", "ignored.log", "excluded.tmp", "b.txt")
     desk.repo.write(".gitignore", "*.log\n")
+    desk.repo.write(".pinable.toml", '[capture]\nexclude = ["*.tmp"]\n')
     calls = [claude.tool(f"call-{name}", "Write", file_path=str(desk.repo.path / name)) for name in names]
     said = [claude.line("assistant", message={"content": [call]}, uuid=f"at-{call['id']}") for call in calls]
     done = [claude.tool_result(call["id"]) for call in calls]
